@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -966,6 +968,8 @@ def arrived(events: list[Event], e: Event) -> Count:
             return UNJUDGED
         made = [b for b in made if b.stamp == e.stamp]
         wrong = not (made if kind == "heartbeat" else [b for b in made if same(b, e, is_positions)])
+    elif e.kind in ("forwarded", "rows") and not begun(events, e.op):
+        return UNJUDGED
     elif e.kind == "forwarded" and e.peer in served:
         asked = [b for b in events if b.kind == "forward" and (b.op, b.node, b.peer) == (e.op, e.peer, e.node)]
         wrong = not any(same(b, e, is_asked) for b in asked)
@@ -1130,6 +1134,46 @@ def against(events: list[Event], e: Event) -> str | None:
     return None if lag <= bound else f"Host excluded because lag {lag} exceeds maximum allowed lag {bound}."
 
 
+def begun(events: list[Event], op: int) -> bool:
+    """Whether anybody has asked a query, routed or forwarded it."""
+    return any(b.kind in ("invoke", "route", "forward") and b.op == op for b in events)
+
+
+def apart(plain: Plain) -> Plain:
+    """The twin that knows nothing of a query that is over (pull-queries.md#judged-until-over): what comes then is of
+    another one."""
+
+    def judged(history: History) -> Count:
+        turn: Counter[int] = Counter()
+        closed: dict[int, int] = {}
+        events = []
+        for e in history.events:
+            op = e.op
+            if op is not None and e.time - closed.get(op, e.time) > LATE * 1_000_000:
+                turn[op] += 1
+                del closed[op]
+            events.append(e if op is None else Event({**e, "op": (op, turn[op])}.items()))
+            if e.kind == "ok" and op is not None:
+                turn[op] += 1
+                closed.pop(op, None)
+            elif e.kind in ("fail", "info") and op is not None:
+                closed.setdefault(op, e.time)
+        return plain(replace(history, events=events))
+
+    return judged
+
+
+OF_QUERIES: dict[str, Plain] = {
+    "heard-was-said": heard_was_said,
+    "targets-may-answer": targets_may_answer,
+    "rows-are-the-table": rows_are_the_table,
+    "selected-within-bound": selected_within_bound,
+    "no-record-not-selected": no_record_not_selected,
+    "staleness-bounded": staleness_bounded,
+    "candidates-follow-view": candidates_follow_view,
+    "partitions-once": partitions_once,
+    "no-valid-host-says-why": no_valid_host_says_why,
+}
 TWINS: dict[str, Plain] = {
     "status-replays": status_replays,
     "no-false-down": no_false_down,
@@ -1137,20 +1181,12 @@ TWINS: dict[str, Plain] = {
     "heartbeats-to-all": heartbeats_to_all,
     "reports-to-all": reports_to_all,
     "reports-go-on": reports_go_on,
-    "heard-was-said": heard_was_said,
     "active-stays": active_stays,
     "folds-in-order": folds_in_order,
-    "targets-may-answer": targets_may_answer,
-    "rows-are-the-table": rows_are_the_table,
     "takeover-comes-first": takeover_comes_first,
     "reports-are-true": reports_are_true,
     "report-times-rise": report_times_rise,
     "assignments-are-prefixes": assignments_are_prefixes,
     "shown-is-kept": shown_is_kept,
-    "selected-within-bound": selected_within_bound,
-    "no-record-not-selected": no_record_not_selected,
-    "staleness-bounded": staleness_bounded,
-    "candidates-follow-view": candidates_follow_view,
-    "partitions-once": partitions_once,
-    "no-valid-host-says-why": no_valid_host_says_why,
+    **{check: apart(plain) for check, plain in OF_QUERIES.items()},
 }

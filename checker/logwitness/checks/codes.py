@@ -6,7 +6,7 @@ because compiled kernels freeze them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -173,6 +173,11 @@ class Words:
             code = self._text_codes[text] = NULL + 1 + len(self._texts)
             self._texts.append(text)
         return code
+
+    @property
+    def texts(self) -> Sequence[str]:
+        """The texts in the order of their codes, from ``NULL + 1`` on."""
+        return self._texts
 
     def text(self, code: int) -> str | None:
         """The text that a code stands for; None if it stands for none."""

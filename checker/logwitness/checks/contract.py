@@ -315,6 +315,14 @@ class Tally:
         if len(self._violations) < self._keep:
             self._violations.append(self.check.violation(events, way, **fields))
 
+    def join(self, other: Tally) -> None:
+        """Take what another one of the same check found among the same events; the first violations of both stay."""
+        self.judged += other.judged
+        self.unjudged += other.unjudged
+        self.violated += other.violated
+        both = sorted((*self._violations, *other._violations), key=lambda each: each.events[-1:])
+        self._violations = both[: self._keep]
+
     def outcome(self, undecided: str | None = None, *, void: bool = False) -> Outcome:
         """What the check says about the log; the verdict follows from the counts.
 

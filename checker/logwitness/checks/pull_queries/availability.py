@@ -10,6 +10,7 @@ Sources: pull-queries.md#bad-time-bounded, pull-queries.md#settled.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -17,10 +18,11 @@ import numpy as np
 
 from loghistory.schema import Kind
 
-from ..codes import FAULT, HEAL, INVOKE, NO_NODE, PHASE, code, lookup
+from ..codes import FAIL, FAULT, HEAL, INFO, INVOKE, NO_NODE, OK, PHASE, code, lookup
 from ..columns import Array, Columns
 from ..contract import Check, Family, Setting, Verdicts
-from .protocol import PULL_QUERIES, Finished, Query, Server, ServerFold, View, said
+from .plain_queries import READS, QueryFold
+from .protocol import PULL_QUERIES, Finished, Queries, Query, Server, View, said
 from .routing import EXHAUSTED, NO_VALID_HOST, NOT_READY, partitions_asked, scan
 
 CHECK = Check(
@@ -54,7 +56,8 @@ _BEATS = frozenset({Kind.HEARTBEAT, Kind.HEARD, Kind.UP, Kind.DOWN})
 _SURROUNDINGS = frozenset(
     {Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.FAULT, Kind.HEAL, Kind.PHASE}
 )
-_FEW = frozenset({Kind.SERVE, Kind.LISTED, Kind.INVOKE, Kind.ROUTE, Kind.FORWARD, Kind.FINISH}) | _SURROUNDINGS
+_OF_CLIENTS = frozenset({Kind.INVOKE, Kind.OK, Kind.FAIL, Kind.INFO})
+_FEW = _SURROUNDINGS | _OF_CLIENTS | {Kind.SERVE, Kind.LISTED, Kind.ROUTE, Kind.FORWARD, Kind.FINISH}
 _HEARTBEAT, _HEARD, _UP, _DOWN, _SERVE, _LISTED, _ROUTE, _FORWARD, _FINISH = map(
     code,
     (
@@ -115,18 +118,18 @@ class _Open:
     asked: int  # when a host was asked last
 
 
-class AvailabilityFold(ServerFold):
+class AvailabilityFold(QueryFold):
     """Judges how queries of one run end; see the module."""
 
     checks = (CHECK,)
-    reads = ("time", "node", "peer", "op", "f", "stamp", "value")
+    reads = READS
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self._tally = self._tallies[CHECK.id]
         self._nodes: dict[int, _Host] = {}
         self._everywhere = _Host(running=True)
-        self._queries: dict[int, int] = {}  # by operation: the text
+        self._queries: Queries[int] = Queries()  # the text
         self._open: dict[int, _Open] = {}
         self._beats: list[_Beats] = []
         self._now = self._last = 0
@@ -136,17 +139,29 @@ class AvailabilityFold(ServerFold):
         """Take the next events of the run."""
         if not len(columns.seq):
             return
+        found = self.plain(columns, {})
         # A clock that went back tells nothing; `time-goes-forward` says so.
         columns = columns._replace(time=np.maximum(np.maximum.accumulate(columns.time), self._now))
         which = np.flatnonzero(_IS_BEAT[columns.kind])
         if len(which):
             self._beats.append(_Beats(*(getattr(columns, name)[which] for name in _Beats._fields)))
+        some: Array = _IS_FEW[columns.kind]
+        ended: Iterator[tuple[int, Array]] = iter(())
+        if found is not None:
+            some, ended = some & ~found.events, iter(found.ended)
+        which, of_ended = np.flatnonzero(some), next(ended, None)
         names = ("seq", "time", "kind", "node", "peer", "op", "f", "value")
-        for seq, time, kind, node, peer, op, f, value in columns.rows(np.flatnonzero(_IS_FEW[columns.kind]), *names):
+        for place, event in zip(which.tolist(), columns.rows(which, *names), strict=True):
+            seq, time, kind, node, peer, op, f, value = event
+            while of_ended is not None and of_ended[0] <= place:
+                self._plainly(of_ended[1], time)
+                of_ended = next(ended, None)
             if kind == INVOKE:
                 self._queries[op] = value
+            elif kind in (OK, FAIL, INFO):
+                self._queries.close(op, kind, time)
             elif kind == _ROUTE:
-                self._open.setdefault(op, _Open(node, value, self._queries.get(op, 0), time, seq, time))
+                self._open.setdefault(op, _Open(node, value, self._queries.get(op, time) or 0, time, seq, time))
             elif kind == _FORWARD:
                 self._asked(op, node, time, seq)
             elif kind == _LISTED:
@@ -158,8 +173,16 @@ class AvailabilityFold(ServerFold):
                 self._disturbed(kind, node, f, time)
                 if kind == _SERVE:
                     self._hosts.serve(node, value)
+        while of_ended is not None:
+            self._plainly(of_ended[1], int(columns.time[-1]))
+            of_ended = next(ended, None)
         self._now, self._last = int(columns.time[-1]), int(columns.seq[-1])
         self._forget()
+
+    def _plainly(self, routed: Array, time: int) -> None:
+        """So many queries of each node were routed to their ends since something had disturbed it last."""
+        for node in np.flatnonzero(routed).tolist():
+            self._tally.judged += int(routed[node]) * self._undisturbed(node, time)
 
     def _forget(self) -> None:
         """Let go of heartbeats that nobody asks for any more."""

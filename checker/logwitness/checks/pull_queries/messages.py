@@ -8,17 +8,19 @@ Sources: pull-queries.md#heard-was-said.
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from loghistory.schema import Kind
 
-from ..codes import FAIL, MAX_OFFSET, NULL, OK, code, lookup
+from ..codes import FAIL, INFO, INVOKE, MAX_OFFSET, NULL, OK, code, lookup
 from ..columns import Columns, read_only
-from ..contract import Check, Family, Setting, Verdicts
+from ..contract import Check, Family, Setting, Tally, Verdicts, violated
 from ..kernel import kernel
-from .protocol import PULL_QUERIES, Asked, Finished, Positions, Rows, ServerFold, said
+from .plain_queries import READS, QueryFold, state
+from .protocol import LATE, PULL_QUERIES, Asked, Finished, Positions, Queries, Rows, said
 from .skimming import (
     Cells,
     Heard,
@@ -63,11 +65,10 @@ _OF_QUERIES = (Kind.ROUTE, Kind.FORWARD, Kind.FORWARDED, Kind.ANSWER, Kind.GIVE_
 _KINDS = (*_OF_SERVERS, *_OF_QUERIES)
 _SERVE, _HEARTBEAT, _HEARD, _REPORT, _REPORT_HEARD = map(code, _OF_SERVERS)
 _ROUTE, _FORWARD, _FORWARDED, _ANSWER, _GIVE_UP, _FINISH, _ROWS = map(code, _OF_QUERIES)
-_IS_WANTED = lookup({*_KINDS, Kind.OK, Kind.FAIL} - {Kind.HEARTBEAT, Kind.HEARD})
+_OF_CLIENTS = frozenset({Kind.INVOKE, Kind.OK, Kind.FAIL, Kind.INFO})
+_IS_WANTED = lookup(_OF_CLIENTS | {*_KINDS} - {Kind.HEARTBEAT, Kind.HEARD})
 _IS_BEAT = lookup({Kind.HEARTBEAT, Kind.HEARD})
 
-_LATE = 60_000
-"""Milliseconds before the newest stamp of a sender for which what it sent is remembered; what is older is unjudged."""
 _MANY = 4096
 
 
@@ -87,11 +88,22 @@ class _Sent:
         if stamp > self.newest:
             self.newest = stamp
         if len(said) > _MANY and len(said) % _MANY == 0:
-            self.said = {at: reported for at, reported in said.items() if at >= self.newest - _LATE}
+            self.said = {at: reported for at, reported in said.items() if at >= self.newest - LATE}
 
     def remembered(self, stamp: int) -> bool:
         """Whether all that was said with a stamp is known still."""
-        return stamp >= self.newest - _LATE
+        return stamp >= self.newest - LATE
+
+
+@dataclass(slots=True)
+class _Query:
+    """What was said about a query: the node that routed it first, who asked whom, who answered, how it ended."""
+
+    router: int | None = None
+    forwards: dict[tuple[int, int], tuple[int, ...]] = field(default_factory=dict)  # from and to: texts
+    asked: set[tuple[int, int]] = field(default_factory=set)  # node, partition
+    answers: dict[tuple[int, int], tuple[tuple[int, int], ...]] = field(default_factory=dict)  # positions and texts
+    ended: set[bool] = field(default_factory=set)  # complete or not, as its router said
 
 
 class _Beats(NamedTuple):
@@ -115,10 +127,10 @@ def _heard(rows: _Beats, at: int, sent: Heard, newest: Cells, counts: Cells) -> 
             hear(sent, pair, stamp, 0)
             if stamp > newest[pair]:
                 newest[pair] = stamp
-                forget_before(sent, pair, stamp - _LATE)
+                forget_before(sent, pair, stamp - LATE)
         elif rows.served[i] < rows.seq[i]:
             pair = rows.heard[i]
-            if stamp < newest[pair] - _LATE:
+            if stamp < newest[pair] - LATE:
                 counts[1] += 1
             else:
                 counts[0] += 1
@@ -127,33 +139,33 @@ def _heard(rows: _Beats, at: int, sent: Heard, newest: Cells, counts: Cells) -> 
     return len(rows.seq)
 
 
-class MessageFold(ServerFold):
+class MessageFold(QueryFold):
     """Compares what servers and clients of one run heard with what was said; see the module."""
 
     checks = (CHECK,)
-    reads = ("node", "peer", "op", "offset", "partition", "stamp", "value")
+    reads = READS
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self._tally = self._tallies[CHECK.id]
-        self._compiled = setting.compiled
+        self._of_beats = Tally(CHECK, setting.keep)
         self._served: dict[int, int] = {}  # by node: the event of the first time
         self._nodes = Nodes()
         self._sent = nothing_heard(self._compiled)  # by pair: the stamps of heartbeats
         self._newest = numbers((), compiled=self._compiled)
         self._counts = numbers((0, 0), compiled=self._compiled)
         self._reports: dict[int, _Sent] = defaultdict(_Sent)
-        self._routers: dict[int, int] = {}  # by operation: the node that routed it first
-        self._forwards: dict[tuple[int, int, int], tuple[int, ...]] = {}  # by operation, from and to: texts
-        self._asked: set[tuple[int, int, int]] = set()  # operation, node, partition
-        self._answers: dict[tuple[int, int, int], tuple[tuple[int, int], ...]] = {}  # the same: positions and texts
-        self._ended: set[tuple[int, bool]] = set()  # operations: complete or not, as their routers said
+        self._queries: Queries[_Query] = Queries()
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the run."""
-        rows = self.rows(columns, _IS_WANTED)
+        found = self.plain(columns, {CHECK.id: state.MESSAGES})
+        rows = self.rows(columns, _IS_WANTED, found and found.events)
         for at, kind in enumerate(rows.kind):
-            _TAKES[kind](self, rows, at)
+            if kind in _OF_QUERY:
+                self._of_query(rows, at, kind, rows.op[at])
+            else:
+                _TAKES[kind](self, rows, at)
         self._beats(columns)
 
     def _beats(self, columns: Columns) -> None:
@@ -177,7 +189,7 @@ class MessageFold(ServerFold):
         at, self._newest = 0, newest
         while (at := _heard.form(self._compiled)(rows, at, self._sent, newest, self._counts)) < len(seq):
             place = {"node": int(node[at]), "peer": int(peer[at]), "stamp": int(stamp[at])}
-            self._tally.violation(int(seq[at]), way="heartbeat", **place)
+            self._of_beats.violation(int(seq[at]), way="heartbeat", **place)
             at += 1
 
     def _serves(self, rows: Columns, at: int) -> None:
@@ -212,60 +224,79 @@ class MessageFold(ServerFold):
         same = self._among(sent.said.get(stamp, ()), text, Positions)
         self._compare(same, rows.seq[at], "report", node=node, peer=peer, stamp=stamp)
 
-    def _routed(self, rows: Columns, at: int) -> None:
-        self._routers.setdefault(rows.op[at], rows.node[at])
+    def _of_query(self, rows: Columns, at: int, kind: int, op: int) -> None:
+        """Something is said about a query, which somebody began, and which is not over."""
+        query = self._queries.get(op, rows.time[at])
+        if query is None and kind in _BEGINS:
+            query = self._queries[op] = _Query()
+        if query is not None:
+            _OF_QUERY[kind](self, rows, at, query)
+        elif kind in (_FORWARDED, _ROWS):
+            self._tally.unjudged += 1
 
-    def _forwards_it(self, rows: Columns, at: int) -> None:
-        place = rows.op[at], rows.node[at], rows.peer[at]
-        self._forwards[place] = (*self._forwards.get(place, ()), rows.value[at])
+    def _routed(self, rows: Columns, at: int, query: _Query) -> None:
+        query.router = rows.node[at] if query.router is None else query.router
 
-    def _is_asked(self, rows: Columns, at: int) -> None:
+    def _forwards_it(self, rows: Columns, at: int, query: _Query) -> None:
+        place = rows.node[at], rows.peer[at]
+        query.forwards[place] = (*query.forwards.get(place, ()), rows.value[at])
+
+    def _is_asked(self, rows: Columns, at: int, query: _Query) -> None:
         op, node, peer, text = rows.op[at], rows.node[at], rows.peer[at], rows.value[at]
         asked = said(self._words, text, Asked)
         for partition in () if asked is None else asked.partitions:
-            self._asked.add((op, node, partition))
+            query.asked.add((node, partition))
         if peer in self._served:
-            same = self._among(self._forwards.get((op, peer, node), ()), text, Asked)
+            same = self._among(query.forwards.get((peer, node), ()), text, Asked)
             self._compare(same, rows.seq[at], "forwarded", node=node, peer=peer, op=op)
 
-    def _answered(self, rows: Columns, at: int) -> None:
-        place = rows.op[at], rows.node[at], rows.partition[at]
-        op, node, partition = place
+    def _answered(self, rows: Columns, at: int, query: _Query) -> None:
+        op, node, partition = rows.op[at], rows.node[at], rows.partition[at]
+        place = node, partition
         if rows.kind[at] == _ANSWER:
-            self._answers[place] = (*self._answers.get(place, ()), (rows.offset[at], rows.value[at]))
-        if node in self._served and self._routers.get(op, node) != node:
-            self._compare(place in self._asked, rows.seq[at], "answer", node=node, op=op, partition=partition)
+            query.answers[place] = (*query.answers.get(place, ()), (rows.offset[at], rows.value[at]))
+        if node in self._served and query.router not in (None, node):
+            self._compare(place in query.asked, rows.seq[at], "answer", node=node, op=op, partition=partition)
 
     # -- to routers and clients ----------------------------------------------------------------------------------------
 
-    def _finished(self, rows: Columns, at: int) -> None:
+    def _finished(self, rows: Columns, at: int, query: _Query) -> None:
         op, node = rows.op[at], rows.node[at]
         finished = said(self._words, rows.value[at], Finished)
-        if finished is None or self._routers.get(op) != node:
+        if finished is None or query.router != node:
             return
-        self._ended.add((op, finished.message is None))
+        query.ended.add(finished.message is None)
         for partition, host, failure in finished.attempts:
             answerer = self._hosts.nodes.get(host, -1)
             if failure is None and answerer in self._served:
-                same = (op, answerer, partition) in self._answers
+                same = (answerer, partition) in query.answers
                 self._compare(same, rows.seq[at], "attempt", op=op, partition=partition, host=host)
 
-    def _got(self, rows: Columns, at: int) -> None:
+    def _got(self, rows: Columns, at: int, query: _Query) -> None:
         op, peer, partition, position = rows.op[at], rows.peer[at], rows.partition[at], rows.offset[at]
         if peer in self._served:
-            made = self._answers.get((op, peer, partition), ())
+            made = query.answers.get((peer, partition), ())
             same = self._among(tuple([text for place, text in made if place == position]), rows.value[at], Rows)
             self._compare(same, rows.seq[at], "rows", op=op, partition=partition, position=position, peer=peer)
 
-    def _closed(self, rows: Columns, at: int) -> None:
-        op, complete = rows.op[at], rows.kind[at] == OK
-        if self._routers.get(op) in self._served:
-            reported = "is complete" if complete else "failed"
-            same = (op, complete) in self._ended
-            self._compare(same, rows.seq[at], "reported", op=op, reported=reported, node=self._routers[op])
+    def _closed(self, rows: Columns, at: int, query: _Query) -> None:
+        op, kind = rows.op[at], rows.kind[at]
+        if kind != INFO and query.router in self._served:
+            reported = "is complete" if kind == OK else "failed"
+            same = (kind == OK) in query.ended
+            self._compare(same, rows.seq[at], "reported", op=op, reported=reported, node=query.router)
+        self._queries.close(op, kind, rows.time[at])
+
+    def _asks(self, rows: Columns, at: int, query: _Query) -> None:
+        """A client asks, or puts something."""
+
+    def violated(self) -> frozenset[str]:
+        """See `ServerFold`."""
+        return violated((self._tally, self._of_beats))
 
     def finish(self) -> Verdicts:
         """Answer."""
+        self._tally.join(self._of_beats)
         judged, unjudged = map(int, self._counts)
         self._tally.judged += judged
         self._tally.unjudged += unjudged
@@ -276,6 +307,9 @@ _TAKES = {
     _SERVE: MessageFold._serves,
     _REPORT: MessageFold._reported,
     _REPORT_HEARD: MessageFold._report_heard,
+}
+_OF_QUERY = {
+    INVOKE: MessageFold._asks,
     _ROUTE: MessageFold._routed,
     _FORWARD: MessageFold._forwards_it,
     _FORWARDED: MessageFold._is_asked,
@@ -285,13 +319,15 @@ _TAKES = {
     _ROWS: MessageFold._got,
     OK: MessageFold._closed,
     FAIL: MessageFold._closed,
+    INFO: MessageFold._closed,
 }
 """What is done with an event, by its kind."""
+_BEGINS = frozenset({INVOKE, _ROUTE, _FORWARD})
 
 FAMILY = Family(
     "pull_queries_messages",
     (CHECK,),
-    frozenset({*_KINDS, Kind.OK, Kind.FAIL}),
+    _OF_CLIENTS | {*_KINDS},
     MessageFold.reads,
     MessageFold,
     PULL_QUERIES,

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 
 from loghistory.schema import Kind
 
-from ..codes import INVOKE, code, lookup
+from ..codes import FAIL, INFO, INVOKE, OK, code, lookup
 from ..columns import Columns
 from ..contract import Check, Family, Setting
-from .protocol import PULL_QUERIES, Assigned, Positions, Query, Server, ServerFold, said
+from .plain_queries import READS, QueryFold, state
+from .protocol import PULL_QUERIES, Assigned, Positions, Queries, Query, Server, said
 from .routing import within
 
 STAYS = Check(
@@ -87,7 +88,8 @@ _SERVE, _CHANGELOG, _FOLD, _ASSIGNED, _REPORT, _REPORT_KEPT, _ANSWER = (
         Kind.ANSWER,
     )
 )
-_IS_WANTED = lookup(_KINDS | {Kind.INVOKE})
+_OF_CLIENTS = frozenset({Kind.INVOKE, Kind.OK, Kind.FAIL, Kind.INFO})
+_IS_WANTED = lookup(_KINDS | _OF_CLIENTS)
 _NOTHING = Assigned(0, (), ())
 
 
@@ -143,29 +145,35 @@ class _Log:
         return next((epoch for at, epoch in reversed(self._epochs) if at <= position), 0)
 
 
-class PlacementFold(ServerFold):
+_EMPTY = _Log()
+
+
+class PlacementFold(QueryFold):
     """Judges who keeps what in one run, and what it does with that; see the module."""
 
     checks = CHECKS
-    reads = ("node", "peer", "op", "offset", "last_offset", "value", "partition", "stamp", "epoch")
+    reads = (*READS, "last_offset", "epoch")
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self._logs: dict[int, _Log] = {}
         self._lives: dict[int, _Life] = {}
         self._furthest: dict[tuple[int, int], int] = {}
-        self._queries: dict[int, int] = {}
+        self._queries: Queries[int] = Queries()  # the text
         self._assignments: dict[int, tuple[Assigned, int]] = {0: (_NOTHING, -1)}  # by epoch, with the event
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the run."""
-        rows = self.rows(columns, _IS_WANTED)
+        found = self.plain(columns, {MAY.id: state.MAY})
+        rows = self.rows(columns, _IS_WANTED, found and found.placed)
         for at, kind in enumerate(rows.kind):
             node = rows.node[at]
             if kind == _CHANGELOG:
                 self._logs.setdefault(rows.partition[at], _Log()).show(rows.offset[at], rows.epoch[at])
             elif kind == INVOKE:
                 self._queries[rows.op[at]] = rows.value[at]
+            elif kind in (OK, FAIL, INFO):
+                self._queries.close(rows.op[at], kind, rows.time[at])
             elif kind == _SERVE:
                 self._hosts.serve(node, rows.value[at])
                 self._lives[node] = _Life()
@@ -227,7 +235,7 @@ class PlacementFold(ServerFold):
 
     def _folded(self, rows: Columns, at: int, life: _Life) -> None:
         node, partition, first, last = rows.node[at], rows.partition[at], rows.offset[at], rows.last_offset[at]
-        tally, seq, log = self._tallies[ORDER.id], rows.seq[at], self._logs.get(partition, _Log())
+        tally, seq, log = self._tallies[ORDER.id], rows.seq[at], self._logs.get(partition, _EMPTY)
         tally.judged += 1
         furthest = self._furthest.get((node, partition), 0)
         place = {"node": node, "partition": partition}
@@ -247,7 +255,7 @@ class PlacementFold(ServerFold):
     def _answered(self, rows: Columns, at: int, life: _Life) -> None:
         node, op, partition, seq = rows.node[at], rows.op[at], rows.partition[at], rows.seq[at]
         tally, server = self._tallies[MAY.id], self._hosts.servers.get(node)
-        query, answers = said(self._words, self._queries.get(op, 0), Query), rows.kind[at] == _ANSWER
+        query, answers = said(self._words, self._queries.get(op, rows.time[at]) or 0, Query), rows.kind[at] == _ANSWER
         position = rows.offset[at] if answers else life.passed.get(partition, (None, -1))[0]
         reason: str | None = _UNKNOWN
         if server is not None and query is not None and life.assigned is not None:
@@ -273,7 +281,7 @@ class PlacementFold(ServerFold):
         if server.host not in (active, *rest):
             return "Host does not hold this partition."
         if not server.standby_reads:
-            log = self._logs.get(partition, _Log())
+            log = self._logs.get(partition, _EMPTY)
             if active != server.host:
                 return "Host is not the active host for this partition."
             if position is None or not log.whole:
@@ -303,7 +311,7 @@ def _list(hosts: Sequence[str]) -> str:
 FAMILY = Family(
     "pull_queries_placements",
     CHECKS,
-    _KINDS | {Kind.INVOKE},
+    _KINDS | _OF_CLIENTS,
     PlacementFold.reads,
     PlacementFold,
     PULL_QUERIES,

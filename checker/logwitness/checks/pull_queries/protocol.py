@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache, cached_property, lru_cache
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import msgspec
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from loghistory.schema import Kind
 from loghistory.vocabularies.pull_queries import VOCABULARY
 
-from ..codes import Words
+from ..codes import OK, Words
 from ..columns import Array, Columns
 from ..contract import Check, Protocol, Setting, Tally, Verdicts, violated
 
@@ -229,6 +229,38 @@ class Hosts:
         return self._names.get(node, UNAVAILABLE)
 
 
+LATE = 60_000
+"""Milliseconds for which what is over is remembered: heartbeats, reports, queries that failed."""
+_LATE = LATE * 1_000_000
+
+
+class Queries(Generic[Form]):
+    """What a fold keeps of queries, by operation, until they are over (pull-queries.md#judged-until-over)."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Form] = {}
+        self._closed: dict[int, int] = {}  # those that failed: the time
+
+    def __setitem__(self, op: int, kept: Form) -> None:
+        self._known[op] = kept
+
+    def get(self, op: int, time: int) -> Form | None:
+        """What is kept of a query at a time."""
+        if time - self._closed.get(op, time) > _LATE:
+            del self._closed[op], self._known[op]
+        return self._known.get(op)
+
+    def close(self, op: int, kind: int, time: int) -> None:
+        """The client of a query is told its outcome, by an event of a kind."""
+        if kind == OK:
+            self._known.pop(op, None)
+            self._closed.pop(op, None)
+        elif op in self._known:
+            self._closed.setdefault(op, time)
+        while (first := next(iter(self._closed), None)) is not None and time - self._closed[first] > _LATE:
+            del self._closed[first], self._known[first]
+
+
 class ServerFold:
     """What the folds of this protocol share: the texts, the hosts, and a tally for each check of the family."""
 
@@ -245,9 +277,13 @@ class ServerFold:
         """Take the next events of the run."""
         raise NotImplementedError
 
-    def rows(self, columns: Columns, wanted: Array) -> Columns:
-        """The events of the kinds that ``wanted`` tells by code, as lists; columns that are not read are empty."""
-        which, read = np.flatnonzero(wanted[columns.kind]), {"seq", "kind", *self.reads}
+    def rows(self, columns: Columns, wanted: Array, plain: Array | None = None) -> Columns:
+        """The events of the kinds that ``wanted`` tells by code, as lists; columns that are not read are empty.
+
+        ``plain`` tells those that are left out.
+        """
+        some = wanted[columns.kind] if plain is None else wanted[columns.kind] & ~plain
+        which, read = np.flatnonzero(some), {"seq", "kind", *self.reads}
         held: Iterator[Any] = (
             column[which].tolist() if name in read else ()
             for name, column in zip(Columns._fields, columns, strict=True)

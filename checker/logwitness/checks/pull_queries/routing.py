@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -19,7 +19,8 @@ from loghistory.schema import Kind
 from ..codes import FAIL, INFO, INVOKE, OK, Words, code, lookup
 from ..columns import Columns
 from ..contract import Check, Family, Setting
-from .protocol import PULL_QUERIES, UNAVAILABLE, Asked, Assigned, Finished, Query, Server, ServerFold, View, said
+from .plain_queries import READS, QueryFold, state
+from .protocol import PULL_QUERIES, UNAVAILABLE, Asked, Assigned, Finished, Queries, Query, Server, View, said
 
 WITHIN = Check(
     id="selected-within-bound",
@@ -116,6 +117,14 @@ _SERVE, _ROUTE, _FORWARD, _FORWARDED, _ANSWER, _FINISH, _ROWS = map(
     code, (Kind.SERVE, Kind.ROUTE, Kind.FORWARD, Kind.FORWARDED, Kind.ANSWER, Kind.FINISH, Kind.ROWS)
 )
 _IS_WANTED = lookup(_OF_SERVERS | _OF_CLIENTS)
+_ON_ITS_WAY = frozenset({_FORWARD, _FORWARDED, _FINISH, _ROWS})
+_FACTS = {
+    WITHIN.id: state.WITHIN,
+    NO_RECORD.id: state.NO_RECORD,
+    STALENESS.id: state.STALENESS,
+    FOLLOW.id: state.FOLLOW,
+    ONCE.id: state.VIEWS,
+}
 _FINAL = ("client error", "no header")
 """Failures after which the public implementation tries nobody else."""
 _SAID_SO = ("gave up", "client error", "no header")
@@ -268,57 +277,79 @@ class _Route:
     asked: tuple[tuple[str, int, int], ...] = ()  # host, partition, event
 
 
-class RoutingFold(ServerFold):
+@dataclass(slots=True)
+class _Known:
+    """A query: its text and its event, how it was routed, who answered and what its client got."""
+
+    text: int
+    event: int
+    routed: bool = False
+    route: _Route | None = None  # None: what the first view says cannot be told
+    answered: dict[tuple[int, int], int] = field(default_factory=dict)  # by node and partition: the event
+    got: dict[int, list[int]] = field(default_factory=dict)  # by partition: the events
+
+
+class RoutingFold(QueryFold):
     """Judges the queries of one run; see the module."""
 
     checks = CHECKS
-    reads = ("node", "peer", "op", "process", "offset", "value", "partition")
+    reads = (*READS, "process")
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        self._queries: dict[int, tuple[int, int]] = {}  # by operation: the text and the event
-        self._routes: dict[int, _Route | None] = {}  # None: what the first view says cannot be told
-        self._answered: dict[tuple[int, int, int], int] = {}  # by operation, node and partition: the event
-        self._got: dict[int, dict[int, list[int]]] = {}  # by operation and partition: the events
+        self._queries: Queries[_Known] = Queries()
         self._scan = lru_cache(maxsize=_KEPT)(partial(_scan_again, setting.words))
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the run."""
-        rows = self.rows(columns, _IS_WANTED)
+        found = self.plain(columns, _FACTS)
+        rows = self.rows(columns, _IS_WANTED, found and found.events)
         for at, kind in enumerate(rows.kind):
             op = rows.op[at]
             if kind == INVOKE:
-                self._queries[op] = rows.value[at], rows.seq[at]
-            elif kind == _SERVE:
+                self._asks(op, rows.value[at], rows.seq[at], rows.time[at])
+                continue
+            if kind == _SERVE:
                 self._hosts.serve(rows.node[at], rows.value[at])
+                continue
+            query = self._queries.get(op, rows.time[at])
+            if query is None or (query.route is None and kind in _ON_ITS_WAY):
+                if kind in _ON_ITS_WAY:
+                    self._tallies[(STALENESS if kind == _ROWS else FOLLOW).id].unjudged += 1
             elif kind == _ANSWER:
-                self._answered.setdefault((op, rows.node[at], rows.partition[at]), rows.seq[at])
+                query.answered.setdefault((rows.node[at], rows.partition[at]), rows.seq[at])
             elif kind == _ROUTE:
-                self._routed(rows, at)
+                self._routed(rows, at, query)
             elif kind == _ROWS:
-                self._got.setdefault(op, {}).setdefault(rows.partition[at], []).append(rows.seq[at])
-                self._stale(rows, at)
+                query.got.setdefault(rows.partition[at], []).append(rows.seq[at])
+                self._stale(rows, at, query)
             elif kind in (OK, FAIL, INFO):
-                self._closed(rows, at)
+                self._closed(rows, at, query)
+                self._queries.close(op, kind, rows.time[at])
             else:
-                self._on_its_way(rows, at, kind)
+                self._on_its_way(rows, at, kind, query)
 
-    def _query(self, op: int) -> Query | None:
-        return said(self._words, self._queries.get(op, (0, -1))[0], Query)
+    def _asks(self, op: int, text: int, seq: int, time: int) -> None:
+        """A client asks."""
+        known = self._queries.get(op, time)
+        if known is None:
+            self._queries[op] = _Known(text, seq)
+        else:
+            known.text, known.event = text, seq
 
-    def _routed(self, rows: Columns, at: int) -> None:
+    def _routed(self, rows: Columns, at: int, known: _Known) -> None:
         op, node = rows.op[at], rows.node[at]
-        if op in self._routes:
-            self._routed_again(op, node, rows.seq[at])
+        if known.routed:
+            self._routed_again(op, node, rows.seq[at], known.route)
             return
-        query, server = self._query(op), self._hosts.servers.get(node)
+        query, server = said(self._words, known.text, Query), self._hosts.servers.get(node)
         view = said(self._words, rows.value[at], View)
-        self._routes[op] = None
+        known.routed = True
         if query is None or server is None or view is None:
             return
         partitions = tuple(partitions_asked(server, query))
         place = rows.value[at], rows.seq[at]
-        self._routes[op] = _Route(node, server, server.bound(query.bound), query.bound, partitions, *place)
+        known.route = _Route(node, server, server.bound(query.bound), query.bound, partitions, *place)
 
     def _seen(self, route: _Route, partition: int, host: str) -> Scanned | None:
         """What the router saw of a host; None: it did not scan it."""
@@ -326,21 +357,18 @@ class RoutingFold(ServerFold):
             return None
         return self._scan(route.server, route.view, route.bound, partition).seen(host)
 
-    def _routed_again(self, op: int, node: int, seq: int) -> None:
+    def _routed_again(self, op: int, node: int, seq: int, route: _Route | None) -> None:
         """A query is routed by the server that the client asked, and by nobody else (pull-queries.md#no-second-hop)."""
-        route = self._routes[op]
         if route is not None and route.node != node:
             self._tallies[FOLLOW.id].judged += 1
             self._tallies[FOLLOW.id].violation(route.event, seq, way="hop", node=node, op=op)
 
-    def _on_its_way(self, rows: Columns, at: int, kind: int) -> None:
-        op, route = rows.op[at], self._routes.get(rows.op[at])
-        if route is None:
-            self._tallies[FOLLOW.id].unjudged += 1
-        elif kind == _FINISH:
-            self._finished(rows, at, op, route)
+    def _on_its_way(self, rows: Columns, at: int, kind: int, query: _Known) -> None:
+        assert query.route is not None
+        if kind == _FINISH:
+            self._finished(rows, at, rows.op[at], query, query.route)
         else:
-            self._asked(rows, at, kind, route)
+            self._asked(rows, at, kind, query.route)
 
     def _asked(self, rows: Columns, at: int, kind: int, route: _Route) -> None:
         """A server asks another one, or is asked: with the query's own bound, by the server that the client asked."""
@@ -382,7 +410,7 @@ class RoutingFold(ServerFold):
         if not within(seen.lag, route.bound, route.server.shipped):
             self._tallies[WITHIN.id].violation(route.event, seq, lag=seen.lag, bound=route.bound, **place)
 
-    def _finished(self, rows: Columns, at: int, op: int, route: _Route) -> None:
+    def _finished(self, rows: Columns, at: int, op: int, query: _Known, route: _Route) -> None:
         follow, seq = self._tallies[FOLLOW.id], rows.seq[at]
         finished = said(self._words, rows.value[at], Finished)
         if finished is None or rows.node[at] != route.node:
@@ -407,9 +435,11 @@ class RoutingFold(ServerFold):
         sent = {(host, partition): event for host, partition, event in route.asked}
         if asked != sent.keys():
             follow.violation(route.event, *sent.values(), seq, way="asked", op=op, node=route.node)
-        self._attempted(route, scanned, finished, op, seq)
+        self._attempted(query, route, scanned, finished, op, seq)
 
-    def _attempted(self, route: _Route, scanned: Mapping[int, Scan], finished: Finished, op: int, seq: int) -> None:
+    def _attempted(
+        self, query: _Known, route: _Route, scanned: Mapping[int, Scan], finished: Finished, op: int, seq: int
+    ) -> None:
         """Hold the attempts against the rounds, and the end against the attempts."""
         follow = self._tallies[FOLLOW.id]
         asked_first = {(each, found.candidates[0], None) for each, found in scanned.items() if found.candidates}
@@ -417,7 +447,7 @@ class RoutingFold(ServerFold):
         if at_once and asked_first == set(finished.attempts):
             return
         for partition, host, failure in finished.attempts:
-            reported = failure in _SAID_SO and (op, self._hosts.nodes.get(host, -1), partition) in self._answered
+            reported = failure in _SAID_SO and (self._hosts.nodes.get(host, -1), partition) in query.answered
             if reported and host != route.server.host:
                 follow.violation(seq, way="refused", op=op, host=host, partition=partition, failure=failure)
         left, remaining, round_, final = list(finished.attempts), set(scanned), 0, False
@@ -437,30 +467,28 @@ class RoutingFold(ServerFold):
         if left:
             attempts = len(finished.attempts)
             follow.violation(route.event, seq, way="attempts", op=op, attempts=attempts, node=route.node)
-        self._waited(route, rounds, op)
+        self._waited(query, route, rounds, op)
         complete = finished.message is None
         if complete == bool(remaining) or (remaining and not final and finished.message != EXHAUSTED):
             follow.violation(route.event, seq, way="ended", op=op, message=finished.message or "complete")
 
-    def _waited(self, route: _Route, rounds: list[list[tuple[int, str, str | None]]], op: int) -> None:
+    def _waited(self, query: _Known, route: _Route, rounds: list[list[tuple[int, str, str | None]]], op: int) -> None:
         """A round begins when all of the one before are over: who answered in that had done so."""
         began = 2**63 - 1  # the rounds behind this one
         for made in reversed(rounds):
             for partition, host, failure in made:
-                answered = self._answered.get((op, self._hosts.nodes.get(host, -1), partition), -1)
+                answered = query.answered.get((self._hosts.nodes.get(host, -1), partition), -1)
                 if failure is None and answered > began:
                     place = {"op": op, "host": host, "partition": partition}
                     self._tallies[FOLLOW.id].violation(route.event, began, answered, way="early", **place)
             asked = {(host, partition) for partition, host, _ in made}
             began = min([began, *(event for host, partition, event in route.asked if (host, partition) in asked)])
 
-    def _stale(self, rows: Columns, at: int) -> None:
+    def _stale(self, rows: Columns, at: int, query: _Known) -> None:
         """The true end takes no part: it is on both sides of the inequality (pull-queries.md#staleness-bounded)."""
         op, partition, position, seq = rows.op[at], rows.partition[at], rows.offset[at], rows.seq[at]
-        tally, route = self._tallies[STALENESS.id], self._routes.get(op)
-        if route is None:
-            tally.unjudged += 1
-            return
+        tally, route = self._tallies[STALENESS.id], query.route
+        assert route is not None
         host = self._hosts.name(rows.peer[at])
         seen = self._seen(route, partition, host)
         if seen is None or not seen.filtered or seen.current is None:
@@ -471,10 +499,11 @@ class RoutingFold(ServerFold):
             place: dict[str, Any] = {"op": op, "partition": partition, "host": host, "node": route.node}
             tally.violation(route.event, seq, position=position, behind=behind, lost=lost, bound=route.bound, **place)
 
-    def _closed(self, rows: Columns, at: int) -> None:
+    def _closed(self, rows: Columns, at: int, query: _Known) -> None:
         """A query is over for its client."""
         op, kind, seq = rows.op[at], rows.kind[at], rows.seq[at]
-        route, got = self._routes.get(op), self._got.pop(op, {})
+        route, got = query.route, query.got
+        query.got = {}
         if route is None:
             return
         tally = self._tallies[ONCE.id]

@@ -16,9 +16,10 @@ import numpy as np
 from loghistory.schema import Kind
 
 from ..codes import MAX_OFFSET, NULL, code, lookup
-from ..columns import Array, Ints
+from ..columns import Array, Columns, Ints, read_only
 from ..contract import Check, Family, Setting
 from ..kernel import kernel, part
+from .plain_queries import READS, Plain, PlainQueries, plain_queries
 from .protocol import PULL_QUERIES, Status, View, said
 from .skimming import (
     FEW,
@@ -36,7 +37,6 @@ from .skimming import (
     with_room,
     with_rows,
 )
-from .texts import InColumns, texts_of
 
 REPLAYS = Check(
     id="status-replays",
@@ -199,8 +199,8 @@ class _State(NamedTuple):
     servers: _Servers
     pairs: _Pairs
     heard: Heard
-    texts: InColumns
-    hosts: Cells  # by number of a host: the row of its node
+    numbers: Ints  # what views say (`plain_queries`)
+    hosts: Cells  # by number of the name of a host: the row of its node
     of_few: Ints  # the rows of pairs of the first nodes (`FEW`)
     run: Cells  # whose numbers are named above
 
@@ -334,20 +334,21 @@ def _decides(state: _State, rows: _Rows, i: int, judged: Cells) -> int:
 @part
 def _shows_statuses(state: _State, node: int, view: int) -> bool:
     """Whether a view has the statuses that the last check gave, as far as that can be told here."""
-    servers, pairs, texts = state.servers, state.pairs, state.texts
+    servers, pairs, numbers = state.servers, state.pairs, state.numbers
     if view < 0 or not servers.known[node] or not servers.beats[node] or not state.run[_FEWER]:
         return False
-    if state.hosts[servers.host[node]] != node:
+    if servers.host[node] < 0 or state.hosts[servers.host[node]] != node:
         return False
     announced = 0
-    for at in range(texts.views.statuses[view], texts.views.statuses_end[view]):
-        host = texts.statuses.host[at]
+    begin = numbers[view] + 1
+    for at in range(begin, begin + 3 * numbers[begin - 1], 3):
+        host = numbers[at]
         if host != servers.host[node]:
             other = state.hosts[host]
             pair = state.of_few[node * FEW + other + 1] if other >= 0 else NOWHERE
-            if pair < 0 or pairs.status[pair] != texts.statuses.alive[at]:
+            if pair < 0 or pairs.status[pair] != numbers[at + 1]:
                 return False
-            if pairs.updated[pair] != texts.statuses.updated[at]:
+            if pairs.updated[pair] != numbers[at + 2]:
                 return False
             announced += 1
     return bool(announced == servers.statuses[node])
@@ -434,20 +435,28 @@ class StatusFold(SkimmingFold[_Rows]):
     """Judges the statuses of one run; see the module."""
 
     checks = CHECKS
-    reads = ("node", "peer", "op", "stamp", "value")
+    reads = READS
     wanted = _IS_WANTED
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, _Rows)
-        self._texts = texts_of(setting.words, compiled=self.compiled)
+        self._finder: PlainQueries | None = None
+        self._plain: Plain | None = None
         of_nodes = no_rows(_Servers, compiled=self.compiled), no_rows(_Pairs, compiled=self.compiled)
         run = numbers((0, 0, 0), compiled=self.compiled)
         heard, hosts = nothing_heard(self.compiled), numbers((), compiled=self.compiled)
-        self._state = _State(*of_nodes, heard, self._texts.columns, hosts, self.nodes.few, run)
+        self._state = _State(*of_nodes, heard, np.zeros(0, np.int64), hosts, self.nodes.few, run)
+
+    def feed(self, columns: Columns) -> None:
+        """Take the next events of the run."""
+        if self.compiled:
+            self._finder = self._finder or plain_queries(self._words, columns)
+            self._plain = self._finder.of(columns)
+        super().feed(columns)
 
     def more(self, held: Mapping[str, Array]) -> dict[str, Array]:
         """See `SkimmingFold`."""
-        return {"viewed": self._texts.views(held["value"], held["kind"] == _ROUTE)}
+        return {"viewed": np.full(len(held["kind"]), NOWHERE) if self._plain is None else self._plain.views}
 
     def make_room(self, rows: _Rows) -> None:
         """See `SkimmingFold`."""
@@ -457,7 +466,7 @@ class StatusFold(SkimmingFold[_Rows]):
             servers=with_rows(state.servers, nodes, _BLANK),
             pairs=with_rows(state.pairs, pairs, _UNKNOWN),
             heard=with_room(state.heard, pairs, int(np.count_nonzero(rows.kind == _HEARD))),
-            texts=self._texts.columns,
+            numbers=state.numbers if self._plain is None else read_only(self._plain.numbers),
         )
         self._know_hosts()
 
@@ -468,8 +477,9 @@ class StatusFold(SkimmingFold[_Rows]):
     def _know_hosts(self) -> None:
         """Which node each host is."""
         state = self._state
-        (hosts,) = with_rows(OneColumn(state.hosts), len(self._texts.hosts), {})
-        for host, number in self._texts.hosts.items():
+        names = {} if self._plain is None else self._plain.names
+        (hosts,) = with_rows(OneColumn(state.hosts), max(names.values(), default=NOWHERE) + 1, {})
+        for host, number in names.items():
             node = self._hosts.nodes.get(host)
             hosts[number] = NOWHERE if node is None else self.nodes.who.row(node)
         known = self._hosts.nodes.values()
@@ -525,7 +535,7 @@ class StatusFold(SkimmingFold[_Rows]):
                 "silence": server.silence,
                 "reports": (_FIRST + _MOST * server.lag_report) // send if server.lag_reports else NOWHERE,
                 "checks": (_FIRST + _MOST * server.heartbeat_check) // send,
-                "host": self._texts.host(server.host),
+                "host": NOWHERE if self._plain is None else self._plain.names.get(server.host, NOWHERE),
             }
             for name, number in announced.items():
                 getattr(servers, name)[e.who] = min(int(number), MAX_OFFSET)

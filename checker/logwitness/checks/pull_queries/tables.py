@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 
 from loghistory.schema import Kind
 
-from ..codes import INVOKE, code, lookup
+from ..codes import FAIL, INFO, INVOKE, OK, code, lookup
 from ..columns import Columns
 from ..contract import Check, Family, Setting
-from .protocol import PULL_QUERIES, Assigned, Filter, Positions, Query, Record, Rows, ServerFold, Status, View, said
+from .plain_queries import READS, QueryFold, state
+from .protocol import PULL_QUERIES, Assigned, Filter, Positions, Queries, Query, Record, Rows, Status, View, said
 
 ROWS = Check(
     id="rows-are-the-table",
@@ -137,7 +138,9 @@ _SERVE, _CHANGELOG, _FOLD, _REPORT, _REPORT_HEARD, _REPORT_KEPT, _ASSIGNED, _ROU
     ),
 )
 
-_IS_WANTED = lookup(_KINDS | {Kind.INVOKE})
+_OF_CLIENTS = frozenset({Kind.INVOKE, Kind.OK, Kind.FAIL, Kind.INFO})
+_IS_WANTED = lookup(_KINDS | _OF_CLIENTS)
+_FACTS = {ROWS.id: state.TABLE_ROWS, TIMES.id: state.VIEWS, PREFIXES.id: state.VIEWS}
 
 Value = int | float | str
 
@@ -211,16 +214,16 @@ class _Life:
     assignment: int = 0  # its text
 
 
-class TableFold(ServerFold):
+class TableFold(QueryFold):
     """Judges what servers of one run have, say and answer; see the module."""
 
     checks = CHECKS
-    reads = ("node", "peer", "op", "offset", "last_offset", "value", "partition", "stamp", "epoch")
+    reads = (*READS, "last_offset", "epoch")
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self._logs: dict[int, Changelog] = {}
-        self._queries: dict[int, tuple[int, int]] = {}  # by operation: the text and the event
+        self._queries: Queries[tuple[int, int]] = Queries()  # the text and the event
         self._lives: dict[int, _Life] = {}
         self._furthest: dict[tuple[int, int], int] = {}  # by node and partition: offsets passed in any life
         self._assignments: dict[int, tuple[int, int, int]] = {}  # by epoch: text, node, event
@@ -228,12 +231,15 @@ class TableFold(ServerFold):
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the run."""
-        rows = self.rows(columns, _IS_WANTED)
+        found = self.plain(columns, _FACTS)
+        rows = self.rows(columns, _IS_WANTED, found and found.events)
         for at, kind in enumerate(rows.kind):
             if kind == _CHANGELOG:
                 self._shown(rows, at)
             elif kind == INVOKE:
                 self._queries[rows.op[at]] = rows.value[at], rows.seq[at]
+            elif kind in (OK, FAIL, INFO):
+                self._queries.close(rows.op[at], kind, rows.time[at])
             elif kind == _SERVE:
                 self._hosts.serve(rows.node[at], rows.value[at])
                 self._lives[rows.node[at]] = _Life()
@@ -260,7 +266,7 @@ class TableFold(ServerFold):
     def _answered(self, rows: Columns, at: int) -> None:
         """Rows as a server answers them, or as a client gets them."""
         tally, op, partition, position = self._tallies[ROWS.id], rows.op[at], rows.partition[at], rows.offset[at]
-        (asked, invoked), answered = self._queries.get(op, (0, -1)), rows.value[at]
+        (asked, invoked), answered = self._queries.get(op, rows.time[at]) or (0, -1), rows.value[at]
         compared = asked, partition, position, answered
         if compared in self._right:  # servers answer what clients get
             tally.judged += 1
@@ -411,7 +417,7 @@ _OF_LIVES = {
 FAMILY = Family(
     "pull_queries_tables",
     CHECKS,
-    _KINDS | {Kind.INVOKE},
+    _KINDS | _OF_CLIENTS,
     TableFold.reads,
     TableFold,
     PULL_QUERIES,

@@ -1,0 +1,235 @@
+"""What tables hold, from the changelogs, and what servers know of each other, from their lag reports.
+
+Sources: pull-queries.md#materialised-state, pull-queries.md#report-replaces.
+"""
+
+from __future__ import annotations
+
+from ...codes import NULL
+from ...columns import Ints
+from ...hashing import Table, place_of
+from ...kernel import part
+from ..skimming import FEW, NOWHERE
+from .reading import NONE, NOTHING, POSITIONS, RECORD, ROWS, WORD, Strings
+from .state import State
+
+_MOST = 1 << 40
+"""No string has as large a number."""
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+@part
+def _before(strings: Strings, one: int, other: int) -> bool:
+    """Whether a name comes before another one."""
+    first, end = strings.starts[one], strings.starts[one + 1]
+    second, other_end = strings.starts[other], strings.starts[other + 1]
+    while first < end and second < other_end:
+        if strings.pool[first] != strings.pool[second]:
+            return bool(strings.pool[first] < strings.pool[second])
+        first, second = first + 1, second + 1
+    return bool(first == end and second < other_end)
+
+
+@part
+def shows(state: State, partition: int, offset: int, text: int) -> None:
+    """A changelog shows an offset."""
+    logs, said, used = state.logs, state.said, state.used
+    at = said.at[text] if text >= 0 and said.forms[text] == RECORD else NOWHERE
+    if not logs.whole[partition] or offset != logs.end[partition] or (text >= 0 and at < 0):
+        logs.whole[partition] = 0
+        return
+    logs.end[partition] += 1
+    if text < 0 or said.numbers[at] < logs.epoch[partition]:
+        return
+    if said.numbers[at + 1] >= 0:
+        if said.numbers[at + 1] != logs.source[partition]:
+            return
+        logs.source[partition] += 1
+        name = said.numbers[at + 2]
+        if name >= 0:
+            keys, changes = state.keys, state.changes
+            known = used[0]
+            place = partition * _MOST + name
+            row = _row(state.of_keys, used, place)
+            if row == known:
+                keys.name[row], keys.last[row] = name, NOWHERE
+                before, after = NOWHERE, logs.first[partition]
+                while after >= 0 and _before(state.strings, keys.name[after], name):
+                    before, after = after, keys.after[after]
+                keys.after[row] = after
+                if before < 0:
+                    logs.first[partition] = row
+                else:
+                    keys.after[before] = row
+            change = used[1]
+            used[1] += 1
+            changes.position[change], changes.before[change] = logs.end[partition], keys.last[row]
+            changes.form[change], changes.value[change] = said.numbers[at + 3], said.numbers[at + 4]
+            keys.last[row] = change
+    logs.epoch[partition] = said.numbers[at]
+
+
+@part
+def _row(table: Table, used: Ints, key: int) -> int:
+    """The row of a key; a new one gets the next one."""
+    place = place_of(table, key)
+    row = int(table.rows[place])
+    if row < 0:
+        row = used[0]
+        used[0] += 1
+        table.keys[place] = key
+        table.rows[place] = row
+    return row
+
+
+@part
+def _change_at(state: State, row: int, position: int) -> int:
+    """The change of a key that holds at a position; `NOWHERE` if it has no row then."""
+    changes, change = state.changes, state.keys.last[row]
+    while change >= 0 and changes.position[change] > position:
+        change = changes.before[change]
+    return NOWHERE if change < 0 or changes.form[change] == NOTHING else int(change)
+
+
+@part
+def _compares(state: State, op: int, form: int, value: int, other_form: int, other: int) -> bool:
+    """Whether a scan wants a value that compares so."""
+    if form != other_form:
+        return op == 1
+    if form == WORD:
+        equal = value == other
+        less = not equal and _before(state.strings, value, other)
+    else:
+        equal, less = value == other, value < other
+    if op <= 1:
+        return equal == (op == 0)
+    if op == 2 or op == 5:
+        return less == (op == 2)
+    return (less or equal) == (op == 3)
+
+
+@part
+def _same(state: State, change: int, row: int, at: int) -> bool:
+    """Whether a row of an answer is that of a key with a change."""
+    numbers, changes = state.said.numbers, state.changes
+    same = numbers[at] == state.keys.name[row] and numbers[at + 1] == changes.form[change]
+    return bool(same and numbers[at + 2] == changes.value[change])
+
+
+@part
+def rows_are_right(state: State, query: int, partition: int, position: int, text: int) -> bool:
+    """Whether rows are those of the table at a position, which is shown."""
+    said = state.said
+    if text < 0 or said.forms[text] != ROWS or said.at[text] < 0 or not 0 <= position <= state.logs.end[partition]:
+        return False
+    numbers, at = said.numbers, said.at[text]
+    count, keys = numbers[at], numbers[query + 1]
+    at, left = at + 1, count
+    if keys == NONE:
+        row = state.logs.first[partition]
+        while row >= 0:
+            change = _change_at(state, row, position)
+            wanted = change >= 0
+            if wanted and numbers[query + 2]:
+                if numbers[query + 3]:
+                    form, value = state.changes.form[change], state.changes.value[change]
+                else:
+                    form, value = WORD, state.keys.name[row]
+                wanted = _compares(state, numbers[query + 4], form, value, numbers[query + 5], numbers[query + 6])
+            if wanted:
+                if left == 0 or not _same(state, change, row, at):
+                    return False
+                at, left = at + 3, left - 1
+            row = state.keys.after[row]
+        return bool(left == 0)
+    found = 0
+    for i in range(keys):
+        name, again = numbers[query + 2 + 2 * i], False
+        for other in range(i):
+            again |= numbers[query + 2 + 2 * other] == name
+        if name < 0 or again:
+            continue
+        row = state.of_keys.rows[place_of(state.of_keys, partition * _MOST + name)]
+        change = _change_at(state, row, position) if row >= 0 else NOWHERE
+        if change < 0:
+            continue
+        found += 1
+        there = False
+        for other in range(count):
+            there |= _same(state, change, row, at + 3 * other)
+        if not there:
+            return False
+    for i in range(1, count):
+        if not _before(state.strings, numbers[at + 3 * i - 3], numbers[at + 3 * i]):
+            return False
+    return bool(found == count)
+
+
+# -- reports -----------------------------------------------------------------------------------------------------------
+
+
+@part
+def hears(state: State, node: int, peer: int, stamp: int, text: int) -> None:
+    """A server makes a report, or hears one."""
+    reports, said, pair = state.reports, state.said, node * FEW + peer
+    most = len(state.logs.end)
+    reports.heard_stamp[pair] = stamp
+    reports.heard[pair] = 2
+    if text < 0 or said.forms[text] != POSITIONS or said.at[text] < 0:
+        return
+    at = said.at[text]
+    for partition in range(most):
+        reports.heard_current[pair * most + partition] = NULL
+    for i in range(said.numbers[at]):
+        partition = said.numbers[at + 1 + 3 * i]
+        if partition >= most:
+            return
+        reports.heard_current[pair * most + partition] = said.numbers[at + 2 + 3 * i]
+        reports.heard_end[pair * most + partition] = said.numbers[at + 3 + 3 * i]
+    reports.heard[pair] = 1
+
+
+@part
+def keeps(state: State, node: int, peer: int, stamp: int) -> None:
+    """A server keeps a report, the last one that it heard."""
+    reports, pair, most = state.reports, node * FEW + peer, len(state.logs.end)
+    reports.kept[pair] = 1 if reports.heard[pair] == 1 and reports.heard_stamp[pair] == stamp else 2
+    reports.kept_stamp[pair] = stamp
+    for place in range(pair * most, (pair + 1) * most):
+        reports.current[place], reports.end[place] = reports.heard_current[place], reports.heard_end[place]
+
+
+@part
+def views_reports(state: State, node: int, at: int) -> bool:
+    """Whether the reports of a view are those that its server keeps."""
+    servers, reports, numbers, most = state.servers, state.reports, state.said.numbers, len(state.logs.end)
+    count, place = numbers[at], at + 1
+    for other in range(FEW):
+        if servers.host[other] >= 0 and reports.kept[node * FEW + other] != 0:
+            if reports.kept[node * FEW + other] == 2:
+                return False
+            count -= 1
+    if count != 0:
+        return False
+    for _ in range(numbers[at]):
+        other = state.node_of[numbers[place]]
+        if other < 0:
+            return False
+        pair = node * FEW + other
+        if reports.kept[pair] != 1 or reports.kept_stamp[pair] != numbers[place + 1]:
+            return False
+        positions = numbers[place + 2]
+        kept = 0
+        for partition in range(most):
+            kept += reports.current[pair * most + partition] != NULL
+        if kept != positions:
+            return False
+        for i in range(positions):
+            partition = numbers[place + 3 + 3 * i]
+            if partition >= most or reports.current[pair * most + partition] != numbers[place + 4 + 3 * i]:
+                return False
+            if reports.end[pair * most + partition] != numbers[place + 5 + 3 * i]:
+                return False
+        place += 3 + 3 * positions
+    return True

@@ -1,0 +1,382 @@
+"""The loop that tells which queries go as they should.
+
+A query is routed by what its server knows, forwarded to the first candidates, answered by these with the rows of the
+table, ended, and handed to its client. Of each step there is a function that says whether it is right.
+
+Sources: pull-queries.md#two-modes, pull-queries.md#routing, pull-queries.md#lag.
+"""
+
+from __future__ import annotations
+
+from loghistory.schema import Kind
+
+from ...codes import INVOKE, NULL, OK, code, lookup
+from ...columns import Ints
+from ...hashing import place_of
+from ...kernel import kernel, part
+from ..skimming import FEW, NOWHERE
+from .contents import hears, keeps, rows_are_right, shows, views_reports
+from .reading import ASKED, FINISHED, NONE, QUERY, VIEW
+from .state import (
+    ENDED,
+    FOLLOW,
+    LEFT,
+    MAY,
+    MESSAGES,
+    NO_RECORD,
+    OPEN,
+    OVER,
+    PUT,
+    ROUTED,
+    STALENESS,
+    TABLE_ROWS,
+    VIEWS,
+    WITHIN,
+    Rows,
+    State,
+)
+
+_OF_QUERIES = (Kind.ROUTE, Kind.FORWARD, Kind.FORWARDED, Kind.ANSWER, Kind.GIVE_UP, Kind.FINISH, Kind.ROWS)
+_OF_TABLES = (Kind.CHANGELOG, Kind.REPORT, Kind.REPORT_HEARD, Kind.REPORT_KEPT)
+_ROUTE, _FORWARD, _FORWARDED, _ANSWER, _, _FINISH, _ROWS = map(code, _OF_QUERIES)
+_CHANGELOG, _REPORT, _REPORT_HEARD, _REPORT_KEPT = map(code, _OF_TABLES)
+_IS_CLOSED = lookup({Kind.OK, Kind.FAIL, Kind.INFO})
+IS_OF_QUERY = lookup({*_OF_QUERIES, Kind.INVOKE, Kind.OK, Kind.FAIL, Kind.INFO})
+IS_TAKEN = IS_OF_QUERY | lookup(_OF_TABLES)
+
+
+@part
+def _placement(numbers: Ints, assigned: int, partition: int) -> int:
+    """Where an assignment says who keeps a partition; `NOWHERE` if it does not."""
+    at = assigned + 2 + numbers[assigned + 1]
+    if partition >= numbers[at]:
+        return NOWHERE
+    at += 1
+    for _ in range(partition):
+        at += 2 + numbers[at + 1]
+    return int(at)
+
+
+@part
+def _length(numbers: Ints, assigned: int) -> int:
+    """How many numbers an assignment is."""
+    at = assigned + 2 + numbers[assigned + 1]
+    count = numbers[at]
+    at += 1
+    for _ in range(count):
+        at += 2 + numbers[at + 1]
+    return int(at - assigned)
+
+
+@part
+def _is_same(numbers: Ints, one: int, other: int) -> bool:
+    """Whether two assignments are the same."""
+    length = _length(numbers, one)
+    same = length == _length(numbers, other)
+    for i in range(length if same else 0):
+        same = same and numbers[one + i] == numbers[other + i]
+    return bool(same)
+
+
+@part
+def _holds(state: State, node: int, partition: int) -> bool:
+    """Whether a server keeps a partition, by the assignment that it has folded."""
+    numbers, assigned, host = state.said.numbers, state.servers.assigned[node], state.servers.host[node]
+    at = _placement(numbers, assigned, partition) if assigned >= 0 else NOWHERE
+    if at < 0:
+        return False
+    for i in range(numbers[at + 1]):
+        if numbers[at + 2 + i] == host:
+            return True
+    return bool(numbers[at] == host)
+
+
+@part
+def _alive(numbers: Ints, statuses: int, host: int, unknown: int) -> int:
+    """Whether a host is alive by a view."""
+    for i in range(numbers[statuses]):
+        if numbers[statuses + 1 + 3 * i] == host:
+            return int(numbers[statuses + 2 + 3 * i])
+    return unknown
+
+
+@part
+def _comes_first(state: State, node: int, view: int, bound: int, partition: int, place: int) -> bool:
+    """Find the first candidate for a partition; whether there is one."""
+    servers, reports, parts, numbers = state.servers, state.reports, state.parts, state.said.numbers
+    most, shipped = len(state.logs.end), servers.shipped[node]
+    at = _placement(numbers, view + 2, partition)
+    if at < 0:
+        return False
+    max_end = 0
+    if not shipped:
+        for other in range(FEW):
+            pair = node * FEW + other
+            known = servers.host[other] >= 0 and reports.kept[pair] == 1
+            if known and reports.current[pair * most + partition] != NULL:
+                max_end = max(max_end, reports.end[pair * most + partition])
+    replicas = 1 + numbers[at + 1]
+    for i in range(replicas):
+        other = state.node_of[numbers[at if i == 0 else at + 1 + i]]
+        if other < 0:
+            return False
+        pair = node * FEW + other
+        if shipped and reports.kept[pair] == 1 and reports.current[pair * most + partition] != NULL:
+            max_end = max(max_end, reports.end[pair * most + partition])
+    found, best = NOWHERE, 0
+    for i in range(replicas):
+        host = numbers[at if i == 0 else at + 1 + i]
+        other = state.node_of[host]
+        current = reports.current[(node * FEW + other) * most + partition]
+        current = current if reports.kept[node * FEW + other] == 1 else NULL
+        filtered = servers.reports[node] and (shipped or host != numbers[at])
+        lag = max(0, max_end - current) if current != NULL else 0
+        if not _alive(numbers, numbers[view], host, shipped) or (i > 0 and not servers.reads[node]):
+            continue
+        if filtered and (current == NULL or lag > bound or (lag == bound and not shipped)):
+            continue
+        if i > 0 and found >= 0:
+            closer = lag < best or (lag == best and servers.rank[other] < servers.rank[found])
+            if not (servers.rank[other] < servers.rank[found] if shipped else closer):
+                continue
+        found, best = other, lag
+        parts.node[place], parts.filtered[place], parts.current[place] = other, filtered, current
+        parts.max_end[place] = max_end
+        if i == 0:
+            break
+    return bool(found >= 0)
+
+
+@part
+def _routes(state: State, rows: Rows, i: int, row: int) -> bool:
+    """A query is routed; whether by what its server knows, with somebody to ask for each partition."""
+    queries, servers, said, used = state.queries, state.servers, state.said, state.used
+    node, text, query = rows.node[i], rows.text[i], queries.query[row]
+    if queries.state[row] != OPEN or not servers.known[node] or query < 0 or said.forms[text] != VIEW:
+        return False
+    view = said.at[text]
+    if view < 0 or not (servers.reports[node] or servers.shipped[node]) or rows.time[i] < servers.ready[node]:
+        return False
+    assigned, numbers, partitions = servers.assigned[node], said.numbers, servers.partitions[node]
+    if assigned < 0 or not _is_same(numbers, assigned, view + 2) or not views_reports(state, node, numbers[view + 1]):
+        return False
+    keys = numbers[query + 1]
+    asked = (1 << partitions) - 1
+    if keys != NONE and not (servers.shipped[node] and keys > 1):
+        asked = 0
+        for key in range(keys):
+            asked |= 1 << (numbers[query + 3 + 2 * key] % partitions)
+    bound = numbers[query] if numbers[query] != NONE else servers.bound[node]
+    first = used[3]
+    used[3] += partitions
+    for partition in range(partitions):
+        if asked >> partition & 1 and not _comes_first(state, node, view, bound, partition, first + partition):
+            return False
+    queries.router[row], queries.time[row], queries.bound[row], queries.first[row] = node, rows.time[i], bound, first
+    queries.asked[row] = asked
+    queries.state[row] = ROUTED
+    state.facts[row, VIEWS] += 1
+    return True
+
+
+@part
+def _contacts(state: State, row: int, place: int) -> None:
+    """A candidate is asked."""
+    state.facts[row, NO_RECORD] += state.parts.filtered[place]
+    state.facts[row, WITHIN] += state.parts.filtered[place]
+
+
+@part
+def _asks(state: State, rows: Rows, i: int, row: int) -> bool:
+    """A server asks another one, or is asked; whether as the query is routed."""
+    queries, parts, said, text = state.queries, state.parts, state.said, rows.text[i]
+    node, peer, query, sends = rows.node[i], rows.peer[i], queries.query[row], rows.kind[i] == _FORWARD
+    if queries.state[row] != ROUTED or text < 0 or said.forms[text] != ASKED or said.at[text] < 0:
+        return False
+    router, target = (node, peer) if sends else (peer, node)
+    at = said.at[text]
+    if router != queries.router[row] or target == router or said.numbers[at] != said.numbers[query]:
+        return False
+    state.facts[row, FOLLOW] += 1
+    state.facts[row, MESSAGES] += not sends
+    for each in range(said.numbers[at + 1]):
+        partition = said.numbers[at + 2 + each]
+        if not 0 <= partition < state.servers.partitions[router] or not queries.asked[row] >> partition & 1:
+            return False
+        bit, place = 1 << partition, queries.first[row] + partition
+        if parts.node[place] != target:
+            return False
+        if sends:
+            if queries.sent[row] & bit:
+                return False
+            queries.sent[row] |= bit
+            parts.text[place] = text
+            _contacts(state, row, place)
+        else:
+            if not queries.sent[row] & bit or queries.heard[row] & bit or parts.text[place] != text:
+                return False
+            queries.heard[row] |= bit
+    return True
+
+
+@part
+def _answers(state: State, rows: Rows, i: int, row: int) -> bool:
+    """A server answers for a partition; whether it was to do so, with the right rows."""
+    queries, parts, servers = state.queries, state.parts, state.servers
+    node, partition, position, text = rows.node[i], rows.partition[i], rows.offset[i], rows.text[i]
+    if queries.state[row] != ROUTED or not 0 <= partition < servers.partitions[queries.router[row]]:
+        return False
+    bit, place = 1 << partition, queries.first[row] + partition
+    if not queries.asked[row] & bit or queries.answered[row] & bit or parts.node[place] != node:
+        return False
+    if not servers.known[node] or (node != queries.router[row] and not queries.heard[row] & bit):
+        return False
+    if not rows_are_right(state, queries.query[row], partition, position, text):
+        return False
+    if servers.reads[node] and not (servers.shipped[node] and servers.reports[node]):
+        if not _holds(state, node, partition):
+            return False
+        state.facts[row, MAY] += 1
+    else:
+        queries.may[row] = 0
+    queries.answered[row] |= bit
+    parts.offset[place], parts.answer[place] = position, text
+    state.facts[row, TABLE_ROWS] += 1
+    state.facts[row, MESSAGES] += node != queries.router[row]
+    return True
+
+
+@part
+def _ends(state: State, rows: Rows, i: int, row: int) -> bool:
+    """A query ends at its router; whether with an answer of each first candidate."""
+    queries, parts, said, text = state.queries, state.parts, state.said, rows.text[i]
+    node = rows.node[i]
+    if queries.state[row] != ROUTED or text < 0 or said.forms[text] != FINISHED or said.at[text] < 0:
+        return False
+    if node != queries.router[row] or queries.answered[row] != queries.asked[row]:
+        return False
+    if rows.time[i] - queries.time[row] > state.servers.patience[node]:
+        return False
+    at, seen, local = said.at[text], 0, 0
+    for each in range(said.numbers[at]):
+        partition, host = said.numbers[at + 1 + 2 * each], said.numbers[at + 2 + 2 * each]
+        if not 0 <= partition < state.servers.partitions[node]:
+            return False
+        bit, place = 1 << partition, queries.first[row] + partition
+        if not queries.asked[row] & bit or seen & bit or host < 0 or state.node_of[host] != parts.node[place]:
+            return False
+        seen |= bit
+        if parts.node[place] == node:
+            local |= bit
+            _contacts(state, row, place)
+        state.facts[row, MESSAGES] += 1
+    if seen != queries.asked[row] or queries.sent[row] != queries.asked[row] & ~local:
+        return False
+    queries.state[row] = ENDED
+    state.facts[row, FOLLOW] += 1
+    return True
+
+
+@part
+def _gets(state: State, rows: Rows, i: int, row: int) -> bool:
+    """The client gets a partition; whether as it was answered, and within the bound."""
+    queries, parts, partition = state.queries, state.parts, rows.partition[i]
+    if queries.state[row] != ENDED or not 0 <= partition < state.servers.partitions[queries.router[row]]:
+        return False
+    bit, place = 1 << partition, queries.first[row] + partition
+    if not queries.answered[row] & bit or queries.got[row] & bit or parts.node[place] != rows.peer[i]:
+        return False
+    if parts.offset[place] != rows.offset[i] or parts.answer[place] != rows.text[i]:
+        return False
+    if parts.filtered[place]:
+        current, position, bound = parts.current[place], rows.offset[i], queries.bound[row]
+        stale = max(0, parts.max_end[place] - position - max(0, current - position))
+        if stale > bound or (stale == bound and not state.servers.shipped[queries.router[row]]):
+            return False
+        state.facts[row, STALENESS] += 1
+    queries.got[row] |= bit
+    state.facts[row, TABLE_ROWS] += 1
+    state.facts[row, MESSAGES] += 1
+    return True
+
+
+@kernel
+def look(rows: Rows, put: int, state: State, row_of: Ints) -> None:
+    """Take the events of a piece; ``row_of``: the row of the query that each belongs to."""
+    queries, said = state.queries, state.said
+    for i in range(len(rows.kind)):
+        kind, node, peer = rows.kind[i], rows.node[i], rows.peer[i]
+        if not IS_TAKEN[kind]:
+            continue
+        if kind == _CHANGELOG:
+            if 0 <= rows.partition[i] < len(state.logs.end):
+                shows(state, rows.partition[i], rows.offset[i], rows.text[i])
+            continue
+        if not IS_OF_QUERY[kind]:
+            if 0 <= node < FEW and kind == _REPORT:
+                hears(state, node, node, rows.stamp[i], rows.text[i])
+            elif 0 <= node < FEW and 0 <= peer < FEW:
+                if kind == _REPORT_HEARD:
+                    hears(state, node, peer, rows.stamp[i], rows.text[i])
+                else:
+                    keeps(state, node, peer, rows.stamp[i])
+            continue
+        if kind == INVOKE:
+            known = state.used[2]
+            row = _query_row(state, rows.op[i])
+            row_of[i] = row
+            text = rows.text[i]
+            if row < known:
+                queries.state[row], queries.closed[row] = LEFT, 0
+            elif rows.f[i] == put:
+                queries.state[row] = PUT
+            else:
+                queries.query[row] = said.at[text] if text >= 0 and said.forms[text] == QUERY else NOWHERE
+            continue
+        known = state.used[2]
+        row = _query_row(state, rows.op[i])
+        row_of[i] = row
+        if row == known:
+            queries.state[row] = LEFT
+        if _IS_CLOSED[kind]:
+            queries.closed[row] = 1
+            if queries.state[row] == PUT:
+                continue
+        if queries.state[row] == OVER:
+            row_of[i] = NOWHERE
+            continue
+        right = False
+        if kind == OK:
+            right = queries.state[row] == ENDED and queries.got[row] == queries.asked[row]
+            if right:
+                queries.state[row] = OVER
+                state.facts[row, MESSAGES] += 1
+        elif 0 <= node < FEW:
+            if kind == _ROUTE:
+                right = rows.text[i] >= 0 and _routes(state, rows, i, row)
+            elif kind in (_FORWARD, _FORWARDED):
+                right = _asks(state, rows, i, row)
+            elif kind == _ANSWER:
+                right = _answers(state, rows, i, row)
+            elif kind == _FINISH:
+                right = _ends(state, rows, i, row)
+            elif kind == _ROWS:
+                right = _gets(state, rows, i, row)
+        elif kind == _ROWS:
+            right = _gets(state, rows, i, row)
+        if not right:
+            queries.state[row] = LEFT
+
+
+@part
+def _query_row(state: State, op: int) -> int:
+    """The row of an operation; a new one gets the next one."""
+    place = place_of(state.of_queries, op)
+    row = int(state.of_queries.rows[place])
+    if row < 0:
+        row = state.used[2]
+        state.used[2] += 1
+        state.of_queries.keys[place] = op
+        state.of_queries.rows[place] = row
+        state.queries.op[row] = op
+    return row

@@ -1,0 +1,325 @@
+"""Queries that plainly break no rule, found at once for all folds.
+
+Most queries are routed to the first candidates by a view of what the server knows, answered by these with the rows of
+the table, and over. A compiled loop tells them, from what texts say in numbers (`reading`), and counts the facts that
+each check would judge; the folds never see their events. It keeps what is needed for that: the changelogs, the last lag
+reports, queries on their way. Whatever differs, it leaves to the folds, as if they had seen nothing else: a query, with
+all its events, of which one is not as it should be, or lies in another piece of the history, or on the other side of an
+event after which servers know something else (`IS_TURN`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+from weakref import ReferenceType, WeakKeyDictionary, ref
+
+import numpy as np
+
+from loghistory.schema import Kind
+
+from ...codes import INVOKE, NULL, Words, code, lookup
+from ...columns import Array, Columns, Ints, read_only
+from ...contract import Setting
+from ...hashing import empty_table, place_of, roomy
+from ..protocol import Hosts, ServerFold
+from ..skimming import FEW, NOWHERE
+from .loop import IS_OF_QUERY, IS_TAKEN, look
+from .reading import ASKED, ASSIGNED, FINISHED, NAME, POSITIONS, QUERY, RECORD, ROWS, VIEW, Reading, Said
+from .state import (
+    ENDED,
+    LEFT,
+    MAY,
+    OVER,
+    PUT,
+    ROUTED,
+    VIEWS,
+    Changes,
+    Keys,
+    Logs,
+    OfQueries,
+    Parts,
+    Reports,
+    Rows,
+    Servers,
+    State,
+)
+
+_SERVE, _ASSIGNED, _CHANGELOG, _ROUTE = map(code, (Kind.SERVE, Kind.ASSIGNED, Kind.CHANGELOG, Kind.ROUTE))
+IS_TURN = lookup(
+    {Kind.SERVE, Kind.ASSIGNED, Kind.FAULT, Kind.HEAL, Kind.PHASE}
+    | {Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR}
+)
+"""Events after which servers, or what disturbs them, are not what they were."""
+_FORMS = {
+    Kind.INVOKE: QUERY,
+    Kind.ROUTE: VIEW,
+    Kind.FORWARD: ASKED,
+    Kind.FORWARDED: ASKED,
+    Kind.ANSWER: ROWS,
+    Kind.ROWS: ROWS,
+    Kind.FINISH: FINISHED,
+    Kind.CHANGELOG: RECORD,
+    Kind.REPORT: POSITIONS,
+    Kind.REPORT_HEARD: POSITIONS,
+    Kind.ASSIGNED: ASSIGNED,
+}
+_FORM_OF = np.full(len(IS_TAKEN), NOWHERE, np.int8)
+for _kind, _form in _FORMS.items():
+    _FORM_OF[code(_kind)] = _form
+_MS = 1_000_000
+_SLACK = 1000
+"""Milliseconds that a round of attempts may take besides the time-out."""
+_MOST_PARTITIONS = 60
+
+
+class Plain(NamedTuple):
+    """What was found of a piece: which events belong to queries that are plainly right, and what facts these are."""
+
+    events: Array
+    placed: Array
+    """The same, but for queries of which the loop cannot tell who may answer."""
+    facts: Ints
+    ended: Sequence[tuple[int, Ints]]
+    """How many of them ended at each node before which place."""
+    numbers: Ints
+    views: Ints
+    """What texts say; by event where a view is said there (`reading`), or `NOWHERE`."""
+    names: Mapping[str, int]
+    """The number of the name of each host."""
+
+
+class PlainQueries:
+    """Finds the queries of one log that are plainly right, piece by piece."""
+
+    def __init__(self, words: Words) -> None:
+        self._words = words
+        self._put = words.code("put")
+        self._hosts = Hosts(words)
+        self._reading = Reading(words)
+        self._began = np.zeros(FEW, np.int64)
+        self._assigned: dict[int, int] = {}  # by node: the text
+        self._now = 0
+        self._most = 0
+        self._logs = Logs(*(np.zeros(0, np.int64) for _ in Logs._fields))
+        self._reports = _reports(0)
+        self._keys = Keys(*(np.zeros(0, np.int64) for _ in Keys._fields))
+        self._changes = Changes(*(np.zeros(0, np.int64) for _ in Changes._fields))
+        self._of_keys = empty_table()
+        self._used = np.zeros(4, np.int64)
+        self._left: list[int] = []  # operations of which the folds have seen a part
+        self._last: tuple[Columns, Plain] | None = None
+
+    def of(self, columns: Columns) -> Plain:
+        """What is plain in the next events of the log, for each fold that asks."""
+        if self._last is None or self._last[0] is not columns:
+            self._last = columns, self._look(columns)
+        return self._last[1]
+
+    def _look(self, columns: Columns) -> Plain:
+        which = np.flatnonzero((IS_TAKEN | IS_TURN)[columns.kind])
+        kind = columns.kind[which]
+        if not len(which):
+            nothing, few = np.zeros(len(columns.seq), bool), np.zeros(VIEWS + 1, np.int64)
+            return Plain(nothing, nothing, few, (), few, np.full(len(nothing), NOWHERE), {})
+        # A clock that went back tells nothing; `time-goes-forward` says so.
+        time = np.maximum(np.maximum.accumulate(columns.time), self._now)
+        self._now, time = int(time[-1]), time[which]
+        texts = columns.value[which].astype(np.int64) - (NULL + 1)
+        texts[(texts < 0) | (texts >= len(self._words.texts))] = NOWHERE
+        forms = _FORM_OF[kind]
+        forms[(kind == INVOKE) & (columns.f[which] == self._put)] = NOWHERE
+        self._prepare(columns, which, kind)
+        more = {f'"{name}"': NAME for name in self._names}
+        more |= {self._words.text(text) or "": ASSIGNED for text in self._assigned.values()}
+        said, numbers, given = self._reading.read(texts, forms, more)
+        at = {text: int(said.at[number]) for text, number in zip(more, given, strict=True)}
+        at_of = {node: at[self._words.text(text) or ""] for node, text in self._assigned.items()}
+        name_of = {name: int(said.numbers[at[f'"{name}"']]) for name in self._names if at[f'"{name}"'] >= 0}
+        held = {"time": time, "text": numbers}
+        held |= {name: columns._asdict()[name][which] for name in Rows._fields if name not in held}
+        return self._found(
+            columns, which, Rows(*(read_only(held[name]) for name in Rows._fields)), said, name_of, at_of
+        )
+
+    def _prepare(self, columns: Columns, which: Array, kind: Array) -> None:
+        """Make room for what these events may add."""
+        told = Hosts(self._words)
+        self._names = {server.host for server in self._hosts.servers.values()}
+        for at in which[kind == _SERVE].tolist():
+            told.serve(0, int(columns.value[at]))
+            self._names |= {server.host for server in told.servers.values()}
+            most = max((server.partitions for server in told.servers.values()), default=0)
+            if self._most < most <= _MOST_PARTITIONS:
+                self._widen(most)
+        more = int(np.count_nonzero(kind == _CHANGELOG))
+        keys, changes = map(int, self._used[:2])
+        self._keys = Keys(*(_longer(each, keys + more) for each in self._keys))
+        self._changes = Changes(*(_longer(each, changes + more) for each in self._changes))
+        self._of_keys = roomy(self._of_keys, keys, more, compiled=True)
+
+    def _widen(self, most: int) -> None:
+        """Make room for more partitions; of reports so far nobody can say then what they say."""
+        more, before = most - self._most, self._reports
+        self._most = most
+        fill = {"whole": 1, "first": NOWHERE}
+        self._logs = Logs(
+            *(
+                np.append(each, np.full(more, fill.get(name, 0)))
+                for name, each in zip(Logs._fields, self._logs, strict=True)
+            )
+        )
+        after = _reports(most)
+        self._reports = after._replace(heard=2 * np.sign(before.heard), kept=2 * np.sign(before.kept))
+
+    def _found(
+        self, columns: Columns, which: Ints, rows: Rows, said: Said, name_of: Mapping[str, int], at_of: dict[int, int]
+    ) -> Plain:
+        """Go through the events, from one turn to the next."""
+        kind = rows.kind
+        asked = int(np.count_nonzero(IS_OF_QUERY[kind])) + len(self._left)
+        routed = int(np.count_nonzero(kind == _ROUTE))
+        queries = OfQueries(*(np.zeros(asked, np.int64) for _ in OfQueries._fields))
+        queries.may[:] = 1
+        parts = Parts(*(np.full(routed * self._most, NOWHERE) for _ in Parts._fields))
+        self._used[3] = 0
+        facts = np.zeros((asked, VIEWS + 1), np.int64)
+        table = roomy(empty_table(), 0, asked, compiled=True)
+        for row, op in enumerate(self._left):
+            place = place_of(table, op)
+            table.keys[place], table.rows[place], queries.op[row], queries.state[row] = op, row, op, LEFT
+        self._used[2] = len(self._left)
+        row_of = np.full(len(which), NOWHERE)
+        node_of = np.full(int(self._reading.strings.used[0]) + 1, NOWHERE)
+        counted = np.zeros(asked, bool)
+        ended: list[tuple[int, Ints]] = []
+        turns = [*np.flatnonzero(IS_TURN[kind]).tolist(), len(which)]
+        servers: Servers | None = None
+        begin = 0
+        for turn in turns:
+            if turn > begin:
+                servers = servers or self._servers(name_of, at_of, node_of)
+                state = State(
+                    servers, self._reports, self._logs, self._keys, self._changes, self._of_keys, queries, parts, table,
+                    facts, self._used, node_of, self._reading.strings, said,
+                )  # fmt: skip
+                piece = Rows(*(column[begin:turn] for column in rows))
+                look.compiled(piece, self._put, state, row_of[begin:turn])
+                over = queries.state == OVER
+                new = over & ~counted
+                if new.any():
+                    last = int(which[turn]) if turn < len(which) else len(columns.seq)
+                    ended.append((last, np.bincount(queries.router[new], minlength=FEW)))
+                    counted = over
+                queries.state[(queries.state == ROUTED) | (queries.state == ENDED)] = LEFT
+            if turn < len(which):
+                at, text = int(which[turn]), int(rows.text[turn])
+                if self._turns(columns, at, int(rows.time[turn]), said, text, at_of):
+                    servers = None
+            begin = turn + 1
+        some = queries.state[: int(self._used[2])]
+        open_yet = (some != OVER) & (some != PUT) & (queries.closed[: len(some)] == 0)
+        self._left = queries.op[: len(some)][open_yet].tolist()
+        right = np.append((queries.state == OVER) | (queries.state == PUT), False)
+        events, placed = np.zeros(len(columns.seq), bool), np.zeros(len(columns.seq), bool)
+        events[which] = right[row_of]
+        placed[which] = (right & np.append(queries.may > 0, False))[row_of]
+        over = np.flatnonzero(queries.state == OVER)
+        of_over = facts[over]
+        of_over[:, MAY] *= queries.may[over]
+        views = np.full(len(columns.seq), NOWHERE)
+        said_by = which[(kind == _ROUTE) & (rows.text >= 0)]
+        views[said_by] = said.at[rows.text[(kind == _ROUTE) & (rows.text >= 0)]]
+        return Plain(events, placed, of_over.sum(axis=0), ended, said.numbers, views, name_of)
+
+    def _turns(self, columns: Columns, at: int, time: int, said: Said, text: int, at_of: dict[int, int]) -> bool:
+        """Take an event after which something may be different; whether servers know something else."""
+        kind, node = int(columns.kind[at]), int(columns.node[at])
+        if not 0 <= node < FEW:
+            return False
+        if kind == _SERVE:
+            self._hosts.serve(node, int(columns.value[at]))
+            self._began[node] = time
+            self._assigned.pop(node, None)
+            at_of.pop(node, None)
+            for column in self._reports[:4]:
+                column[node * FEW : (node + 1) * FEW] = 0
+        elif kind == _ASSIGNED:
+            self._assigned[node] = int(columns.value[at])
+            at_of[node] = int(said.at[text]) if text >= 0 and said.forms[text] == ASSIGNED else NOWHERE
+        return kind in (_SERVE, _ASSIGNED)
+
+    def _servers(self, name_of: Mapping[str, int], at_of: Mapping[int, int], node_of: Ints) -> Servers:
+        """What each server was told and knows, as long as each host is a node of its own."""
+        servers = Servers(*(np.full(FEW, NOWHERE) for _ in Servers._fields))
+        servers.known[:] = 0
+        node_of[:] = NOWHERE
+        hosts = self._hosts
+        if len({*hosts.nodes.values()}) < len(hosts.nodes):
+            return servers
+        for rank, host in enumerate(sorted(hosts.nodes)):
+            node = hosts.nodes[host]
+            server, name = hosts.servers.get(node), name_of.get(host)
+            if name is None or not 0 <= node < FEW:
+                continue
+            servers.host[node], servers.rank[node], node_of[name] = name, rank, node
+            if server is None or server.partitions > self._most:
+                continue
+            patience = (server.time_out + _SLACK) * _MS
+            ready = int(self._began[node]) + server.lag_report * _MS if server.lag_reports else NULL
+            told = 1, server.shipped, server.partitions, server.standby_reads, server.lag_reports
+            numbers = *told, server.bound(None), patience, ready, name, rank, at_of.get(node, NOWHERE)
+            if max(map(abs, map(int, numbers))) < 1 << 63:
+                for column, number in zip(servers, numbers, strict=True):
+                    column[node] = number
+        return servers
+
+
+def _reports(most: int) -> Reports:
+    of_pairs = (np.zeros(FEW * FEW, np.int64) for _ in range(4))
+    return Reports(*of_pairs, *(np.full(FEW * FEW * most, NULL) for _ in range(4)))
+
+
+def _longer(column: Ints, least: int) -> Ints:
+    """A column of so many places at least."""
+    if least <= len(column):
+        return column
+    return np.append(column, np.full(max(least, 2 * len(column)) - len(column), NOWHERE))
+
+
+_known: WeakKeyDictionary[Words, list[tuple[ReferenceType[Array], PlainQueries]]] = WeakKeyDictionary()
+
+
+def plain_queries(words: Words, first: Columns) -> PlainQueries:
+    """What finds plain queries for all folds of a log; ``first``: its first events, by which its folds are known."""
+    all_known = _known.setdefault(words, [])
+    all_known[:] = [(events, each) for events, each in all_known if events() is not None]
+    for events, each in all_known:
+        if events() is first.seq:
+            return each
+    found = PlainQueries(words)
+    all_known.append((ref(first.seq), found))
+    return found
+
+
+class QueryFold(ServerFold):
+    """A fold that judges queries; those that are plainly right are counted, if loops run as machine code."""
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self._compiled = setting.compiled
+        self._finder: PlainQueries | None = None
+
+    def plain(self, columns: Columns, facts: Mapping[str, int]) -> Plain | None:
+        """What is plain in the next events; its ``facts`` are counted for the checks with these ids."""
+        if not self._compiled:
+            return None
+        self._finder = self._finder or plain_queries(self._words, columns)
+        found = self._finder.of(columns)
+        for check, fact in facts.items():
+            self._tallies[check].judged += int(found.facts[fact])
+        return found
+
+
+READS = ("time", "node", "peer", "op", "f", "partition", "offset", "stamp", "value")
+"""The columns that tell which queries are plainly right."""

@@ -1,0 +1,135 @@
+"""What the loop over queries knows, in arrays."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...columns import Array, Ints
+from ...hashing import Table
+from .reading import Said, Strings
+
+OPEN, ROUTED, ENDED, OVER, PUT, LEFT = range(6)
+"""How far a query is; `LEFT`: the folds have to look at it."""
+WITHIN, NO_RECORD, STALENESS, FOLLOW, MESSAGES, TABLE_ROWS, MAY, VIEWS = range(8)
+"""Facts that are counted for each query; `VIEWS`: one for each query."""
+
+
+class Rows(NamedTuple):
+    """The columns that are read; ``text``: the number of the text among those of the piece."""
+
+    kind: Array
+    node: Array
+    peer: Array
+    op: Array
+    f: Array
+    time: Array
+    partition: Array
+    offset: Array
+    stamp: Array
+    text: Array
+
+
+class Servers(NamedTuple):
+    """By node: what it was told, and what its process knows; `NOWHERE` for what is not known."""
+
+    known: Ints
+    shipped: Ints
+    partitions: Ints
+    reads: Ints
+    reports: Ints
+    bound: Ints
+    patience: Ints  # nanoseconds that a query may take
+    ready: Ints  # the time from which on it knows the lags
+    host: Ints  # the number of its name
+    rank: Ints  # its place by name
+    assigned: Ints  # where its assignment is said
+
+
+class Reports(NamedTuple):
+    """By pair of nodes the last report that the first heard of the second, and the one that it keeps."""
+
+    heard: Ints  # 1: it is there, 2: nobody can say what it says
+    heard_stamp: Ints
+    kept: Ints
+    kept_stamp: Ints
+    heard_current: Ints  # and by partition
+    heard_end: Ints
+    current: Ints
+    end: Ints
+
+
+class Logs(NamedTuple):
+    """By partition: how much of its changelog is shown, and is known; the first of its keys."""
+
+    end: Ints
+    whole: Ints
+    epoch: Ints
+    source: Ints
+    first: Ints
+
+
+class Keys(NamedTuple):
+    """Keys of changelogs: the name, the last change, the key that comes next by name."""
+
+    name: Ints
+    last: Ints
+    after: Ints
+
+
+class Changes(NamedTuple):
+    """Changes of keys: the position behind it, what the value is, and the change before."""
+
+    position: Ints
+    form: Ints
+    value: Ints
+    before: Ints
+
+
+class OfQueries(NamedTuple):
+    """Queries of a piece: how far they are, who routes them, what they ask; sets of partitions are bits."""
+
+    state: Ints
+    router: Ints
+    query: Ints
+    time: Ints
+    bound: Ints
+    asked: Ints
+    sent: Ints
+    heard: Ints
+    answered: Ints
+    got: Ints
+    first: Ints  # its place in `Parts`
+    may: Ints  # whether the loop knows who may answer
+    closed: Ints  # whether its client was told the outcome
+    op: Ints
+
+
+class Parts(NamedTuple):
+    """By query and partition: who comes first, how the router saw it, what it was asked, and what it answered."""
+
+    node: Ints
+    filtered: Ints
+    current: Ints
+    max_end: Ints
+    text: Ints
+    offset: Ints
+    answer: Ints
+
+
+class State(NamedTuple):
+    """What the loop knows."""
+
+    servers: Servers
+    reports: Reports
+    logs: Logs
+    keys: Keys
+    changes: Changes
+    of_keys: Table
+    queries: OfQueries
+    parts: Parts
+    of_queries: Table
+    facts: Ints  # by query and fact
+    used: Ints  # keys, changes, queries, parts
+    node_of: Ints  # by number of a name
+    strings: Strings
+    said: Said

@@ -1,0 +1,180 @@
+"""Compiled checks of pull queries, which pass over queries that plainly break no rule, judge as plain ones do."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from loghistory import open_run
+from logwitness import check
+from logwitness.checks import families
+from logwitness.checks.codes import Words
+from logwitness.checks.columns import Reader
+from logwitness.checks.kernel import available
+from logwitness.checks.pull_queries.plain_queries import Plain, PlainQueries
+from logwitness.checks.pull_queries.plain_queries.reading import (
+    ASKED,
+    ASSIGNED,
+    FINISHED,
+    NAME,
+    POSITIONS,
+    QUERY,
+    RECORD,
+    ROWS,
+    VIEW,
+    Reading,
+)
+
+RUNS = Path(__file__).parents[2] / "histories" / "runs" / "pull_queries"
+NAMES = sorted(path.name for path in RUNS.iterdir())
+OF_QUERIES = ("route", "forward", "forwarded", "answer", "give_up", "finish", "rows", "ok", "fail", "invoke")
+OF_TABLES = ("report", "report_heard", "report_kept", "changelog", "assigned", "serve", "fault", "crash")
+NUMBERS = ("node", "peer", "partition", "offset", "stamp", "op", "time", "epoch")
+
+pytestmark = pytest.mark.skipif(not available(), reason="loops are compiled by numba")
+
+
+@cache
+def recorded(name: str) -> tuple[pa.Table, dict[str, Any]]:
+    """A recorded run, and what it was made with."""
+    run = open_run(RUNS / name)
+    assert run.manifest is not None
+    made_with = run.manifest.made_by.get("configuration") or {}
+    return pa.Table.from_batches(list(run.batches())), made_with
+
+
+def found(table: pa.Table) -> tuple[Plain, pa.Table]:
+    """What the loop finds in a run."""
+    words = Words()
+    reader = Reader("run", {column for family in families() for column in family.columns}, words)
+    (batch,) = table.combine_chunks().to_batches()
+    return PlainQueries(words).of(reader.columns(batch)), table
+
+
+def same(table: pa.Table, configuration: dict[str, Any]) -> None:
+    """Both ways of judging, and the first with the run in pieces, say the same."""
+    plain = msgspec.to_builtins(check(table, configuration=configuration, compiled=False))
+    assert msgspec.to_builtins(check(table, configuration=configuration, compiled=True)) == plain
+    third = table.num_rows // 3
+    pieces = [table.slice(start, third).combine_chunks() for start in range(0, table.num_rows, max(third, 1))]
+    cut = check(pa.concat_tables(pieces), configuration=configuration, compiled=True)
+    assert msgspec.to_builtins(cut) == plain
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_recorded_runs_are_judged_the_same(name: str) -> None:
+    same(*recorded(name))
+
+
+def damaged(rows: list[dict[str, Any]], rng: random.Random) -> None:
+    """Change one event of a query, or of what tables and views are made of."""
+    places = [at for at, row in enumerate(rows) if row["kind"] in rng.choice((OF_QUERIES, OF_TABLES))]
+    at = rng.choice(places)
+    row, how = rows[at], rng.randrange(5)
+    if how == 0:
+        del rows[at]
+    elif how == 1:
+        others = [each["text"] for each in rows if each["kind"] == row["kind"]]
+        rows[at] = row | {"text": rng.choice(others)}
+    elif how == 2:
+        name = rng.choice([name for name in NUMBERS if row.get(name) is not None])
+        rows[at] = row | {name: row[name] + (rng.choice((-1, 1)) if row[name] else 1)}
+    elif how == 3 and row["text"]:
+        digits = [place for place, letter in enumerate(row["text"]) if letter.isdigit()] or [0]
+        place = rng.choice(digits)
+        rows[at] = row | {"text": row["text"][:place] + rng.choice('0123456789e."') + row["text"][place + 1 :]}
+    else:
+        rows.insert(min(at + rng.randrange(40), len(rows)), dict(row))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_damaged_runs_are_judged_the_same(name: str) -> None:
+    table, configuration = recorded(name)
+    rng = random.Random(name)
+    rows = table.to_pylist()
+    for _ in range(3):
+        damaged(rows, rng)
+    for seq, row in enumerate(rows):
+        row["seq"] = seq
+    same(pa.Table.from_pylist(rows, schema=table.schema), configuration)
+
+
+@pytest.mark.parametrize("name", ["reference-default", "reference-shipped", "cluster-kill-active"])
+def test_many_queries_are_plain(name: str) -> None:
+    plain, table = found(recorded(name)[0])
+    routed = sum(kind == "route" for kind in table.column("kind").to_pylist())
+    ended = sum(int(nodes.sum()) for _, nodes in plain.ended)
+    assert ended > routed / 3
+
+
+def test_a_query_that_is_not_as_it_should_be_is_left() -> None:
+    """For each event of a plain query: without it, the loop leaves the others."""
+    table, _ = recorded("reference-default")
+    rows = table.to_pylist()
+    plain, _ = found(table)
+    op = next(row["op"] for row, passed in zip(rows, plain.events, strict=True) if passed and row["kind"] == "forward")
+    mine = [at for at, row in enumerate(rows) if row["op"] == op]
+    kinds = {rows[at]["kind"] for at in mine}
+    assert kinds == {"invoke", "route", "forward", "forwarded", "answer", "finish", "rows", "ok"}
+    assert plain.events[mine].all()
+    for left_out in mine:
+        less = table.filter(pa.array([at != left_out for at in range(len(rows))]))
+        again, _ = found(less)
+        others = [at - (at > left_out) for at in mine if at != left_out]
+        assert not again.events[others].any(), rows[left_out]["kind"]
+
+
+# -- texts -------------------------------------------------------------------------------------------------------------
+
+GOOD = {
+    NAME: ['"h0:8088"'],
+    RECORD: [
+        '{"type":"takeover","epoch":3}',
+        '{"type":"change","epoch":1,"source":0,"key":null,"value":null}',
+        '{"type":"change","epoch":1,"source":0,"key":"k","value":-7}',
+        '{"type":"change","epoch":1,"source":0,"key":"ä","value":"w"}',
+    ],
+    ASSIGNED: [
+        '{"epoch":0,"members":[],"placements":[]}',
+        '{"epoch":1,"members":["a","b"],"placements":[["a",["b"]]]}',
+    ],
+    POSITIONS: ["{}", '{"0":[1,2],"3":[0,0]}'],
+    QUERY: [
+        '{"keys":null,"filter":null,"bound":null}',
+        '{"keys":[],"filter":null,"bound":0}',
+        '{"keys":["k","l"],"filter":null,"bound":7}',
+        '{"keys":null,"filter":{"column":"v","op":"<=","value":-3},"bound":null}',
+    ],
+    VIEW: ['{"assignment":{"epoch":0,"members":[],"placements":[]},"statuses":{},"records":{}}'],
+    ASKED: ['{"partitions":[0,1],"bound":null}', '{"partitions":[0],"bound":5}'],
+    FINISHED: ['{"message":null,"attempts":[]}', '{"message":null,"attempts":[[0,"a",null]]}'],
+    ROWS: ["[]", '[["k",1],["l","w"]]'],
+}
+OTHER = {
+    NAME: ['"h\\u0030"', '"a"b"', '"a'],
+    RECORD: ['{"type":"change","epoch":1,"source":0,"key":"k","value":1.5}', '{"type":"takeover","epoch":03}'],
+    ASSIGNED: ['{"epoch":0,"members":[],"placements":[],"more":1}', '{"members":[],"epoch":0,"placements":[]}'],
+    POSITIONS: ['{"0":[1,2],"0":[1,2]}', '{"0":[1]}', '{"0":[1,2]', '{"-1":[1,2]}', '{"0":[1, 2]}', '{"00":[1,2]}'],
+    QUERY: ['{"keys":["k"]}', '{"keys":null,"filter":null,"bound":-1}', '{"keys":null,"filter":null,"bound":1e3}'],
+    VIEW: ['{"assignment":{"epoch":0,"members":[],"placements":[]},"statuses":{"zz":[true,1]},"records":{}}'],
+    ASKED: ['{"partitions":[0,],"bound":null}', '{"partitions":[1234567890123456789],"bound":null}'],
+    FINISHED: ['{"message":"no","attempts":[]}', '{"message":null,"attempts":[[0,"a","reset"]]}'],
+    ROWS: ['[["k",true]]', '[["k",1]]]', '[["k",1],]', '[["k",null]]', "[", ""],
+}
+
+
+def test_texts_are_read_in_the_form_of_servers_alone() -> None:
+    for texts, are_read in ((GOOD, True), (OTHER, False)):
+        pairs = [(form, text) for form, each in texts.items() for text in each]
+        names = {'"a"': NAME, '"b"': NAME}
+        nothing = np.zeros(0, np.int64), np.zeros(0, np.int8)
+        said, _, numbers = Reading(Words()).read(*nothing, {text: form for form, text in pairs} | names)
+        for (form, text), number in zip(pairs, numbers, strict=False):
+            assert (said.at[number] >= 0) == are_read, (form, text)
