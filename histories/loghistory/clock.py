@@ -25,13 +25,13 @@ class HybridTime(NamedTuple):
 class HybridClock:
     """The clock of one process.
 
-    ``wall`` gives nanoseconds since the epoch. ``max_ahead`` (nanoseconds) bounds how far a stamp received may
+    ``wall`` gives nanoseconds since the epoch. ``max_drift`` (nanoseconds) bounds how far a stamp received may
     be ahead of the wall clock: a broken or hostile peer must not drag the clock of everyone along.
     """
 
-    def __init__(self, wall: Callable[[], int] = time.time_ns, max_ahead: int = 60_000_000_000) -> None:
+    def __init__(self, wall: Callable[[], int] = time.time_ns, max_drift: int = 60_000_000_000) -> None:
         self._wall = wall
-        self._max_ahead = max_ahead
+        self._max_drift = max_drift
         self._now = HybridTime(0, 0)
 
     @property
@@ -60,10 +60,10 @@ class HybridClock:
         wall = self._wall()
         if stamp.time < 0 or not 0 <= stamp.logical <= _MAX_LOGICAL:
             raise ValueError(f"{stamp} is not a time stamp")
-        if stamp.time - wall > self._max_ahead:
+        if stamp.time - wall > self._max_drift:
             seconds = (stamp.time - wall) / 1e9
             raise ValueError(
-                f"the remote clock is {seconds:.1f} s ahead; at most {self._max_ahead / 1e9:.1f} s are allowed"
+                f"the remote clock is {seconds:.1f} s ahead; at most {self._max_drift / 1e9:.1f} s are allowed"
             )
         self._now = self._after(max(self._now, stamp), wall)
         return self._now

@@ -43,12 +43,12 @@ def test_pauses_that_overlap_end_with_the_last_one(tmp_path: Path, arena: Callab
 
 def test_cuts_of_a_link_are_mended_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(tmp_path, nodes=2, seed=1)
-    told: list[list[int] | None] = []
+    orders: list[list[int] | None] = []
     monkeypatch.setattr(cluster, "_processes", {0: None})
-    monkeypatch.setattr(cluster, "_order", lambda node, order: told.append(order.mute))
+    monkeypatch.setattr(cluster, "_order", lambda node, order: orders.append(order.mute))
     for change in (cluster.cut, cluster.cut, cluster.mend, cluster.mend, cluster.mend):
         change([(0, 1)])
-    assert told == [[1], [1], [1], [], []]
+    assert orders == [[1], [1], [1], [], []]
     asyncio.run(cluster.abandon())
 
 
@@ -57,17 +57,17 @@ def test_the_end_of_a_process_is_later_than_all_that_it_recorded(
 ) -> None:
     """Also where its clock is ahead of the supervisor's."""
     clock = HybridClock()
-    ahead = (clock.tick()[0] + 30 * SECOND, 7)
+    end = (clock.tick()[0] + 30 * SECOND, 7)
     recorder = HistoryFile(tmp_path / "clients.jsonl", clock, {})
     cluster = Cluster(tmp_path, nodes=1, seed=1, recorder=recorder)
     monkeypatch.setattr(cluster, "_starts", [1])
     monkeypatch.setattr(cluster, "_files", lambda node, incarnation: [tmp_path / "of the node"])
-    monkeypatch.setattr(processes, "end_stamp", lambda path: (0, ahead))
+    monkeypatch.setattr(processes, "end_stamp", lambda path: (0, end))
     cluster._note_end(0, Kind.CRASH)
     recorder.close()
     (ended,) = open_run(tmp_path / "clients.jsonl").table().to_pylist()
     assert ended["kind"] == "crash"
-    assert (ended["time"], ended["logical"]) > ahead
+    assert (ended["time"], ended["logical"]) > end
     asyncio.run(cluster.abandon())
 
 

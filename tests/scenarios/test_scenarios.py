@@ -48,8 +48,9 @@ from quorumlog.hunting.judge import judge_table
 from quorumlog.raft.events import ChangeRequested
 from quorumlog.raft.members import Change
 from quorumlog.raft.messages import AnyMessage
+from quorumlog.raft.nodes import RaftNode
 from quorumlog.raft.settings import NodeLimits, NodeTiming, RaftConfiguration
-from quorumlog.raft.simulated import RaftCluster, RaftNode
+from quorumlog.raft.simulated import RaftCluster
 from quorumlog.simulation.configuration import DiskTiming, LogWorkload
 from quorumlog.simulation.log_client import LogClient
 from quorumlog.simulation.network import Link

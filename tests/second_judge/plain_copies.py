@@ -204,8 +204,8 @@ def recovered_copies_agree(history: History) -> Count:
                 if e.epoch == lsn >> 32 and max(e.offset, e.epoch << 32) < lsn <= e.last:
                     found = [copy for shard, copy in copies.items() if shard in within(e.shards)]
                     count += judged(len({*found}) > 1) if found else Count()
-                    wrote, told = stored[lsn, e.recovery] & {*range(63)}, nodeset_of(history, lsn, e.seq)
-                    count += judged(not satisfied(told, wrote)) if wrote and told else Count()
+                    wrote, among = stored[lsn, e.recovery] & {*range(63)}, nodeset_of(history, lsn, e.seq)
+                    count += judged(not satisfied(among, wrote)) if wrote and among else Count()
                     settled |= {lsn: found[0]} if found else {}
             empty = e.last <= e.epoch << 32
             good.setdefault(e.epoch, (e.epoch + 1 << 32) - 1 if empty else max(e.offset, e.epoch << 32))
@@ -407,7 +407,7 @@ class _Known:
             self.plan = e.seq if other else self.plan  # donors begin anew when others are away or drained than before
             return Count()
         back = {s for s in away & (empty - was) if before[s] == 3}
-        newest = {epoch: told for seq, epoch, told in nodesets(history) if seq < e.seq}
+        newest = {epoch: nodeset for seq, epoch, nodeset in nodesets(history) if seq < e.seq}
         all_away = Count()
         if e.f == "done" and back and newest:
             all_away = judged(any(satisfied(each, away) for each in newest.values()))

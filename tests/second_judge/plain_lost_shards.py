@@ -62,11 +62,11 @@ def rebuilt(history: History, lost: list[Loss]) -> list[Rebuilt]:
     return [Rebuilt(each.shard, each.until, log[each.until].version) for each in lost if each.until in log]
 
 
-def after(e: Event, lost: list[Loss], told: list[Rebuilt], starts: list[Event]) -> Count:
+def after(e: Event, lost: list[Loss], said: list[Rebuilt], starts: list[Event]) -> Count:
     """What an event says of a shard that was rebuilt: of what it knows."""
     if e.kind not in ("stream_started", "stream_heard") or (e.kind == "stream_started" and e.reason != "ok"):
         return Count()
-    known = [each for each in told if each.shard == e.peer and each.since < e.seq]
+    known = [each for each in said if each.shard == e.peer and each.since < e.seq]
     if not known or any(each.shard == e.peer and each.since < e.seq < each.until for each in lost):
         return Count()
     ended = max(each.until for each in lost if each.shard == e.peer and each.until < e.seq)
@@ -88,8 +88,8 @@ def lost_data_refuses(history: History) -> Count:
             elif e.seq == lost.until and e.kind == "takes_part":
                 count += judged(True)
     found = losses(history)
-    told = rebuilt(history, found)
-    return count + total(after(e, found, told, starts) for e in history.events if told)
+    said = rebuilt(history, found)
+    return count + total(after(e, found, said, starts) for e in history.events if said)
 
 
 TWINS: dict[str, Plain] = {"lost-data-refuses": lost_data_refuses}

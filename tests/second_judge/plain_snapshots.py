@@ -25,15 +25,15 @@ def applied_before(history: History, e: Event) -> int | None:
 
 def began_with(history: History, e: Event) -> int | None:
     """Where the node begins to apply in the life that the event is of: behind its last snapshot; None: nobody knows."""
-    told = [a for a in history.events if a.seq < e.seq and a.node == e.node]
-    ends = [a for a in told if a.kind in ("start", *GONE)]
+    known = [a for a in history.events if a.seq < e.seq and a.node == e.node]
+    ends = [a for a in known if a.kind in ("start", *GONE)]
     if not ends or ends[-1].kind != "start" or ends[-1].incarnation != e.incarnation:
         return None
     start = ends[-1]
     if start.dirty == -1:
         return -1
     emptied = max((a.seq for a in ends[:-1] if a.kind == "start" and a.dirty == -1), default=-1)
-    kept = [a for a in told if a.kind == "snapshot" and emptied < a.seq < start.seq]
+    kept = [a for a in known if a.kind == "snapshot" and emptied < a.seq < start.seq]
     return int(kept[-1].offset) if kept and kept[-1].offset == start.commit else None
 
 

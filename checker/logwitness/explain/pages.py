@@ -42,7 +42,7 @@ class Passage:
 
     @property
     def citation(self) -> str:
-        """How code, checks and reports cite it: ``page#anchor``, the page with its ending."""
+        """How code, checks and reports cite it: ``page#anchor``, the page with its suffix."""
         return f"{self.page}#{self.anchor}"
 
     @property

@@ -7,23 +7,28 @@ the query failed in the end.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from quorumlog.events import Outcome, Resolved
 from quorumlog.pull_queries.events import Answer, Query
+from quorumlog.pull_queries.nodes import ServerNode
 from quorumlog.pull_queries.recording import json_text, rows_columns
 from quorumlog.pull_queries.settings import PullConfiguration, QueryWorkload
 from quorumlog.pull_queries.table import Filter, partition_of
-from quorumlog.simulation.client import Client
-
-if TYPE_CHECKING:
-    from quorumlog.pull_queries.simulated import PullCluster, ServerNode
+from quorumlog.simulation.client import Client, Service
 
 
-class QueryClient(Client["ServerNode"]):
+class Named(Service[ServerNode], Protocol):
+    """Servers that clients find by their names in answers."""
+
+    def number_of(self, host: str) -> int:
+        """The number of a server by its name; -1 if there is none."""
+
+
+class QueryClient(Client[ServerNode]):
     """A client that puts rows, looks keys up and scans as ``mix`` says; see `Client`."""
 
-    def __init__(self, cluster: PullCluster, mix: QueryWorkload, configuration: PullConfiguration) -> None:
+    def __init__(self, cluster: Named, mix: QueryWorkload, configuration: PullConfiguration) -> None:
         self._mix, self._partitions, self._number_of = mix, configuration.server.partitions, cluster.number_of
         super().__init__(cluster, mix, configuration.client_delay)
 

@@ -12,8 +12,9 @@ from loghistory import MemorySink, Recorder
 from quorumlog.events import Outcome, Resolved
 from quorumlog.faults import FaultMix, generate
 from quorumlog.raft.core import RaftCore
+from quorumlog.raft.nodes import RaftNode
 from quorumlog.raft.settings import RaftConfiguration
-from quorumlog.raft.simulated import RaftCluster, RaftNode
+from quorumlog.raft.simulated import RaftCluster
 from quorumlog.simulation.injector import Injector
 from quorumlog.simulation.log_node import EVERYTHING
 from quorumlog.simulation.loop import Simulation

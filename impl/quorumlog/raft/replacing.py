@@ -7,14 +7,13 @@ take, and has the leader replace it by itself: it is removed, and added again. S
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from quorumlog.durations import MILLISECOND
 from quorumlog.faults import Fault
+from quorumlog.raft.nodes import RaftNode
+from quorumlog.raft.settings import RaftConfiguration
 from quorumlog.simulation.host_faults import HostFaults
-
-if TYPE_CHECKING:
-    from quorumlog.raft.simulated import RaftCluster
+from quorumlog.simulation.log_cluster import LogCluster
 
 _LOOKS_AGAIN = 20 * MILLISECOND
 
@@ -22,9 +21,9 @@ _LOOKS_AGAIN = 20 * MILLISECOND
 class RaftFaults(HostFaults):
     """The faults of hosts, and disks that are lost. ``replaced`` counts the nodes that came back as members."""
 
-    _stage: RaftCluster
+    _stage: LogCluster[RaftConfiguration, RaftNode]
 
-    def __init__(self, cluster: RaftCluster) -> None:
+    def __init__(self, cluster: LogCluster[RaftConfiguration, RaftNode]) -> None:
         super().__init__(cluster)
         self._lost: int | None = None
         self.replaced = 0

@@ -17,8 +17,9 @@ from quorumlog.events import Core, CoreFactory, SetTimer
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import Timer
+from quorumlog.raft.nodes import RaftNode
 from quorumlog.raft.settings import RaftConfiguration
-from quorumlog.raft.simulated import RaftCluster, RaftNode
+from quorumlog.raft.simulated import RaftCluster
 from quorumlog.raft.slots import RecoverySlots
 from quorumlog.simulation.cluster import Cluster
 from quorumlog.simulation.log_client import LogClient

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from quorumlog.read_path.events import AppendAsked, TrimAsked
+from quorumlog.read_path.nodes import ReadPathNode
 from quorumlog.read_path.rules import NOWHERE
 from quorumlog.read_path.settings import ReadPathConfiguration, ReadPathWorkload
 from quorumlog.simulation.client import Client, Service
 
-if TYPE_CHECKING:
-    from quorumlog.read_path.nodes import ReadPathNode
 
-
-class AppendClient(Client["ReadPathNode"]):
+class AppendClient(Client[ReadPathNode]):
     """One client; see `Client`. It speaks to the sequencer that answered last."""
 
     def __init__(

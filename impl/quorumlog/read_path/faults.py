@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from quorumlog.faults import Fault, Target
+from quorumlog.read_path.coordination import Coordination
 from quorumlog.read_path.event_log import LogRecord, Word
-from quorumlog.simulation.host_faults import HostFaults
+from quorumlog.read_path.settings import ReadPathConfiguration
+from quorumlog.simulation.host_faults import HostFaults, Stage
 
-if TYPE_CHECKING:
-    from quorumlog.read_path.simulated import ReadPathCluster
+
+class Shards(Stage, Protocol):
+    """The cluster that these faults happen to, and what it does about them."""
+
+    configuration: ReadPathConfiguration
+    coordination: Coordination
+
+    def may_lose(self, number: int) -> bool:
+        """Whether a node is a shard whose disk may be lost now."""
+
+    def rot(self, number: int) -> None:
+        """A copy on a shard goes bad."""
+
+    def power_is_lost(self, number: int) -> None:
+        """A node is about to lose power."""
+
+    def come_back(self, number: int) -> None:
+        """A drained shard may have copies again."""
 
 
 class ReadPathFaults(HostFaults):
     """The faults of hosts, and those of shards: wiped, drained, rotten."""
 
-    _stage: ReadPathCluster
+    _stage: Shards
 
     def resolve(self, target: Target) -> Sequence[int]:
         """The nodes that a word means now: followers are shards, minority as many as may be lost."""

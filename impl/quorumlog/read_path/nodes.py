@@ -7,7 +7,7 @@ What a shard stores, what readers hear and deliver, and what sequencers acknowle
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from quorumlog.durations import MILLISECOND
 from quorumlog.events import CoreFactory, Event, Note, Send
@@ -15,17 +15,17 @@ from quorumlog.read_path import events as e
 from quorumlog.read_path import messages as m
 from quorumlog.read_path import rules as r
 from quorumlog.read_path.connections import Connections, Opening, Reset, Segment
+from quorumlog.read_path.coordination import Coordination
 from quorumlog.read_path.core import Role
+from quorumlog.read_path.nodeset import Location
 from quorumlog.read_path.reader import ReaderCore
 from quorumlog.read_path.recording import Noted, heard, shipped, stalled
 from quorumlog.read_path.sequencer import SequencerCore
+from quorumlog.read_path.settings import ReadPathConfiguration
 from quorumlog.read_path.shard import ShardCore
 from quorumlog.read_path.stream import LAST_LSN, with_payload
 from quorumlog.read_path.wire import framed, unframed
-from quorumlog.simulation.node import Node
-
-if TYPE_CHECKING:
-    from quorumlog.read_path.simulated import ReadPathCluster
+from quorumlog.simulation.node import Node, Surroundings
 
 CHANGES = "changes"
 """The file in which a shard has its changes."""
@@ -33,14 +33,34 @@ _A_WHILE = 200 * MILLISECOND
 _ON_STREAMS = (m.Start, m.Window, m.Stop, m.FromShard)
 
 
+class Shared(Surroundings, Protocol):
+    """What a node needs of the cluster that it is part of."""
+
+    configuration: ReadPathConfiguration
+    coordination: Coordination
+    locations: dict[int, Location]
+
+    def new_process(self) -> int:
+        """A number for a client's process, unique in the run."""
+
+    def new_operation(self) -> int:
+        """A number for an operation, unique in the run."""
+
+    def new_connection(self) -> int:
+        """A number for a connection, unique in the run."""
+
+    def region_of_reader(self, number: int) -> str:
+        """The region of the reader with this number."""
+
+
 class ReadPathNode(Node):
     """What shards, sequencers and readers have in common."""
 
     role: ClassVar[Role]
     learns_late = False
-    _cluster: ReadPathCluster
+    _cluster: Shared
 
-    def __init__(self, cluster: ReadPathCluster, number: int, make_core: CoreFactory) -> None:
+    def __init__(self, cluster: Shared, number: int, make_core: CoreFactory) -> None:
         self.configuration = cluster.configuration
         self._make_core = make_core
         super().__init__(cluster, number, cluster.configuration.disk)
@@ -106,7 +126,7 @@ class ShardNode(StreamNode):
     role = Role.SHARD
     core: ShardCore
 
-    def __init__(self, cluster: ReadPathCluster, number: int, make_core: CoreFactory) -> None:
+    def __init__(self, cluster: Shared, number: int, make_core: CoreFactory) -> None:
         super().__init__(cluster, number, make_core)
         self._provisioned = False
         self._written: list[tuple[int, int]] = []  # when, and which LSN
@@ -188,7 +208,7 @@ class SequencerNode(ReadPathNode):
     role = Role.SEQUENCER
     core: SequencerCore
 
-    def __init__(self, cluster: ReadPathCluster, number: int, make_core: CoreFactory) -> None:
+    def __init__(self, cluster: Shared, number: int, make_core: CoreFactory) -> None:
         super().__init__(cluster, number, make_core)
         self._perform |= {
             e.Activate: lambda _: cluster.coordination.activate(self),
@@ -215,7 +235,7 @@ class ReaderNode(StreamNode):
     learns_late = True
     core: ReaderCore
 
-    def __init__(self, cluster: ReadPathCluster, number: int, make_core: CoreFactory) -> None:
+    def __init__(self, cluster: Shared, number: int, make_core: CoreFactory) -> None:
         super().__init__(cluster, number, make_core)
         self._next = r.lsn_of(1, 1)
         self._until = LAST_LSN

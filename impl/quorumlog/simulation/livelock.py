@@ -23,7 +23,7 @@ def livelock_sentence(simulation: Simulation, nodes: Sequence[Node]) -> str:
     concerned: set[int] = set()
     steps = simulation.watch(_STEPS)
     for callback, args in steps:
-        step, node = _told(callback, args)
+        step, node = _described(callback, args)
         counts[step] += 1
         concerned.add(node)
     repeated = ", ".join(f"{number} of them {step}" for step, number in counts.most_common(_SHOWN))
@@ -44,7 +44,7 @@ def _moved(number: int, before: State, after: State) -> str:
     return f"node {number} {'stays at' if before == after else 'moves:'} {', '.join(shown)}"
 
 
-def _told(callback: Callable[..., None], args: tuple[Any, ...]) -> tuple[str, int]:
+def _described(callback: Callable[..., None], args: tuple[Any, ...]) -> tuple[str, int]:
     """A step in words, and the number of the node that it happens on; -1 if it is no node's."""
     if getattr(callback, "__func__", None) is Host.due:
         _, callback, args = args

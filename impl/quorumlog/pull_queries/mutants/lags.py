@@ -12,12 +12,13 @@ from quorumlog.pull_queries.core import STORE, ServerCore
 from quorumlog.pull_queries.events import SendReport
 from quorumlog.pull_queries.lag import LagRecords, LagReport, Position, Store
 from quorumlog.pull_queries.mutants.parts import with_rules
+from quorumlog.pull_queries.nodes import ServerNode
 from quorumlog.pull_queries.routing import View
 from quorumlog.pull_queries.rules import Known, Terms, lag_counts, not_alive, not_the_active, obstacles, too_far
-from quorumlog.pull_queries.simulated import PullCluster, ServerNode
+from quorumlog.pull_queries.simulated import PullCluster
 from quorumlog.pull_queries.status import Status
 from quorumlog.pull_queries.table import Change, Record, Table
-from quorumlog.raft.simulated import RaftNode
+from quorumlog.raft.nodes import RaftNode
 
 
 def _dead_standbys_too(known: Known, terms: Terms) -> tuple[bool, bool, bool, bool]:

@@ -9,8 +9,9 @@ from quorumlog.protocol import Mutant
 from quorumlog.pull_queries.core import ServerCore
 from quorumlog.pull_queries.events import Answer, Clocks, Emit, Forward, ForwardEnded
 from quorumlog.pull_queries.mutants.parts import with_rules
+from quorumlog.pull_queries.nodes import Asked, Replied, ServerNode
 from quorumlog.pull_queries.rules import Failure
-from quorumlog.pull_queries.simulated import Asked, PullCluster, Replied, ServerNode
+from quorumlog.pull_queries.simulated import PullCluster
 
 
 class EmittedEarly(ServerCore):

@@ -12,7 +12,8 @@ from quorumlog.pull_queries.configuration import FIRST_CHECK
 from quorumlog.pull_queries.core import ServerCore
 from quorumlog.pull_queries.events import HeartbeatReceived, SendHeartbeat
 from quorumlog.pull_queries.mutants.parts import with_rules
-from quorumlog.pull_queries.simulated import PullCluster, ServerNode
+from quorumlog.pull_queries.nodes import ServerNode
+from quorumlog.pull_queries.simulated import PullCluster
 from quorumlog.pull_queries.status import Membership, Status
 
 

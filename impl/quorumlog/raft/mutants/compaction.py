@@ -10,7 +10,8 @@ from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import CompactRequested
 from quorumlog.raft.ghosts import fill_gaps
 from quorumlog.raft.mutants.parts import on_nodes
-from quorumlog.raft.simulated import RaftCluster, RaftNode
+from quorumlog.raft.nodes import RaftNode
+from quorumlog.raft.simulated import RaftCluster
 from quorumlog.storage.batch import BatchKind, RecordBatch, ghost
 from quorumlog.storage.compaction import Gap, Keyed, superseded
 from quorumlog.storage.log import Log

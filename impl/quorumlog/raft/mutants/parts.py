@@ -9,9 +9,10 @@ from typing import Any
 
 from quorumlog.events import CoreFactory
 from quorumlog.raft.core import RaftCore
+from quorumlog.raft.nodes import RaftNode
 from quorumlog.raft.restored import StateMachine
 from quorumlog.raft.rules import REFERENCE
-from quorumlog.raft.simulated import RaftCluster, RaftNode
+from quorumlog.raft.simulated import RaftCluster
 from quorumlog.storage.log import Log
 from quorumlog.storage.simulated import SimulatedDisk
 from quorumlog.storage.vote import VoteStore
