@@ -13,7 +13,7 @@ export PYTHONHASHSEED := 0
 unexport PYTHONDONTWRITEBYTECODE
 
 # What starts Java, Spark, solvers, real nodes or fuzzers.
-NOT_QUICK := spec proofs pipeline validate node cluster fuzz
+NOT_QUICK := spec proofs pipeline validate node fuzz
 
 .PHONY: help setup demo quick test test-long test-night coverage bench mutants reference lint format clean
 .DELETE_ON_ERROR:

@@ -108,7 +108,7 @@ def convert(
     click.echo(f"{target}: {events} events")
 
 
-@history.command()
+@history.command(short_help="Merge what several processes recorded into one run.")
 @click.argument("files", type=_PATH, nargs=-1, required=True, metavar="FILE...")
 @click.option("-o", "--output", type=_PATH, required=True, help="The run directory to write.")
 @click.option("--format", "format_", type=_FORMATS, default=str(Format.JSON_LINES), show_default=True)
@@ -166,8 +166,15 @@ def show(
     source = open_run(run, lenient=lenient)
     selection = Selection(first, last, [Kind(k) for k in kinds] or None, nodes or None)
     width = max(80, shutil.get_terminal_size().columns) if sys.stdout.isatty() else None
-    for line in table_lines(source, selection, width):
-        click.echo(line)
+    lines = table_lines(source, selection, width)
+    title, first_line = next(lines), next(lines, None)
+    if first_line is None:
+        click.echo(f"{run}: no event is asked for; it has others", err=True)
+    else:
+        click.echo(title)
+        click.echo(first_line)
+        for line in lines:
+            click.echo(line)
     _say(source)
 
 

@@ -8,7 +8,7 @@ a setting, a configuration or rules that only one protocol has. Where that leave
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import import_module
@@ -172,7 +172,7 @@ def find(
     Of several, the one that is meant by default. Raises `ProtocolError` if none is meant, or several without a default.
     """
     asked = every(name)
-    found: Iterable[Protocol] = asked
+    found: Sequence[Protocol] = asked
     if mutant is not None:
         found = [each for each in found if mutant in each.hunted]
         if not found:
@@ -180,8 +180,7 @@ def find(
     if setting is not None:
         having = [each for each in found if setting in each.settings or setting == SWARM]
         if not having:
-            known = dict.fromkeys([*(name for each in found for name in each.settings), SWARM])
-            raise ProtocolError(f"setting {setting!r} is unknown; the settings are {', '.join(known)}")
+            raise ProtocolError(_no_setting(setting, found))
         found = having
     found = tuple(found)
     if configuration is not None and len(found) > 1:
@@ -197,6 +196,16 @@ def _not_run(mutant: str, name: str | None) -> str:
         if mutant in each.mutants:
             return f"no run shows the mutant {mutant!r}; {each.mutants[mutant].test} does"
     return f"mutant {mutant!r} is unknown; `logwitness hunt --list` names them all"
+
+
+def _no_setting(setting: str, found: Sequence[Protocol]) -> str:
+    """Why none of these protocols has a setting, and the settings that they have."""
+    known = ", ".join(dict.fromkeys([*(name for each in found for name in each.settings), SWARM]))
+    whose = " and ".join(each.name for each in every() if setting in each.settings)
+    if not whose:
+        return f"setting {setting!r} is unknown; the settings are {known}"
+    meant = " or ".join(each.name for each in found)
+    return f"setting {setting!r} is one of {whose}, not of {meant}, whose settings are {known}"
 
 
 def one_of(found: tuple[Protocol, ...]) -> Protocol:

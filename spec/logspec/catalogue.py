@@ -326,7 +326,7 @@ def _shown(column: str, entry: str, models: Mapping[str, Any], twins: Collection
     return f"`{entry}`" + (f" ({', '.join(marks)})" if marks else "")
 
 
-@click.command()
+@click.command(short_help="Show every invariant, and where it is checked.")
 @click.option("--write", type=click.Path(path_type=Path), help="Write the table to this file instead of printing it.")
 def catalogue(write: Path | None) -> None:
     """Show every invariant with its source, TLA+ operator, proof, check and mutants.

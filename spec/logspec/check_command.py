@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 TIERS = "small", "long", "night"
 
 
-@click.command("check")
+@click.command("check", short_help="Check the models with TLC.")
 @click.argument("names", nargs=-1, metavar="[MODEL]...")
 @click.option("--list", "show_list", is_flag=True, help="List the models and what is expected of them.")
 @click.option("--tier", type=click.Choice([*TIERS, "all"]), default="small", show_default=True, help="Which models.")

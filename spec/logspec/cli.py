@@ -19,7 +19,7 @@ class _Group(click.Group):
     """Sub-commands that need an extra are loaded when they are asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All names, sorted."""
+        """The names of all sub-commands, sorted."""
         return sorted({*super().list_commands(ctx), *_LATER})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

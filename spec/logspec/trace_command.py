@@ -26,7 +26,7 @@ _EXPLAINED = 3
 """Of so many runs that are not allowed the nearest action is looked for; that takes seconds each."""
 
 
-@click.command("trace")
+@click.command("trace", short_help="Follow recorded runs in the specification.")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per log, then one for all of them.")
 @click.option("--coverage/--no-coverage", help="Show which actions and branches of the spec were taken; slower.")

@@ -296,7 +296,10 @@ def _find_stuck(traces: Sequence[Trace], tools: Toolchain, seconds: float | None
 
 
 def _sentence(trace: Trace, line: Line, state: Mapping[str, Any], allowed: Mapping[str, Any]) -> str:
-    """Describe what the event claims, and what the spec would have allowed, in offsets of the node's own log."""
+    """Describe what the event claims, and what the spec would have allowed, in offsets of the node's own log.
+
+    A case for each kind of event, so it is long.
+    """
     index, recorded = line.of, line.event
     event = trace.places[index].event
     kind, node = str(recorded[0]), int(event["node"])

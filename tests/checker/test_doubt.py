@@ -43,7 +43,7 @@ def _spoilt(lines: list[str], places: list[int], file: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize("run", LEGAL)
+@pytest.mark.parametrize("run", [*LEGAL[:-1], pytest.param(LEGAL[-1], marks=pytest.mark.slow)])
 def test_a_legal_run_that_lacks_lines_is_undecided(run: str, tmp_path: Path) -> None:
     lines = _lines(run, tmp_path)
     chosen = random.Random(7)

@@ -362,6 +362,7 @@ def test_one_event_number_twice_is_bad_input(tmp_path: Path) -> None:
         judge(table)
 
 
+@pytest.mark.slow
 def test_a_long_history_compiled_and_plain(tmp_path: Path) -> None:
     """Enough events that every table of every fold has to grow several times."""
     table = pa.Table.from_batches(batches(40_000, rounds_at_once=500))

@@ -122,6 +122,7 @@ def test_any_history_is_judged_and_cuts_change_nothing(
             assert set(violation.events) <= seqs
 
 
+@pytest.mark.slow
 @given(_HISTORIES)
 @settings(deadline=None, max_examples=25)
 def test_compiled_loops_agree_on_any_history(rows: list[dict[str, Any]]) -> None:

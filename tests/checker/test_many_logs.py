@@ -55,7 +55,11 @@ def _judged(rows: Rows, batches: int, families: tuple[Family, ...] = FAMILIES) -
     return dict(found.finish())
 
 
-@pytest.mark.parametrize("few", [1, 5, 1000], ids=lambda few: f"from {few} events on apart")
+@pytest.mark.parametrize(
+    "few",
+    [1, *(pytest.param(few, marks=pytest.mark.slow) for few in (5, 1000))],
+    ids=lambda few: f"from {few} events on apart",
+)
 @pytest.mark.parametrize("with_faults", [False, True])
 def test_a_log_is_judged_as_if_it_were_alone(few: int, with_faults: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "FEW", few)

@@ -233,6 +233,7 @@ def test_gaps_and_sparse_offsets_are_nothing_special(judged: dict[str, dict[str,
     assert judged[name]["verdict"] == GAPS[name], judged[name]
 
 
+@pytest.mark.slow
 def test_all_in_bounded_memory_and_time(judged: dict[str, dict[str, Any]]) -> None:
     assert judged[""]["status"] == 1
     assert len(judged) == len(UNREADABLE) + len(GAPS) + 1

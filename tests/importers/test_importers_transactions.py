@@ -208,6 +208,7 @@ def _compare(tmp_path: Path, number: int) -> None:
     assert 0.1 < sum(answers) / number < 0.95
 
 
+@pytest.mark.slow
 def test_small_histories_against_brute_force(tmp_path: Path) -> None:
     _compare(tmp_path, 600)
 

@@ -229,6 +229,37 @@ def test_the_state_is_what_was_applied_however_it_was_cut(cuts: set[int], ends: 
     assert machine.state == State().applied(batches)
 
 
+@given(
+    applied=st.lists(st.integers(0, 11), max_size=6),
+    cuts=st.lists(st.integers(1, 11), max_size=3),
+    remembered=st.sets(st.integers(0, 11)),
+    payload=st.sampled_from([8, 1 << 18]),
+)
+def test_what_was_just_appended_is_applied_as_if_it_were_read_back(
+    applied: list[int], cuts: list[int], remembered: set[int], payload: int
+) -> None:
+    """Some of it is remembered, more than a megabyte never, and some is cut off and replaced before it is applied."""
+    disk = SimulatedDisk(Random(1))
+    log = Log.open(disk, "log", 900)
+    machine = StateMachine(disk, log)
+    done = -1
+    for term, end in enumerate([*applied, 11], 1):
+        cut = cuts.pop() if cuts else 12
+        if done < cut <= log.dirty:
+            log.truncate(cut)
+            machine.truncated()
+        batches = [
+            RecordBatch(at, term, BatchKind.DATA, 1, 1, (100 * term + at).to_bytes(payload, "little"))
+            for at in range(log.dirty + 1, 12)
+        ]
+        log.append(batches)
+        machine.appended(each for each in batches if each.base_offset in remembered)
+        if end > done:
+            machine.apply(done + 1, end)
+            done = end
+    assert machine.state == State().applied(log.read(0, 1 << 30))
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_a_crash_in_the_middle_of_a_trim_or_an_installation_leaves_the_old_state_or_the_new(seed: int) -> None:
     random = Random(seed)

@@ -146,15 +146,19 @@ def test_rules_tell_the_protocol(logwitness: Run, tmp_path: Path) -> None:
 
 REFUSED = [
     ("simulate --configuration bad.json", "bad.json: the configuration of the run: "),
-    ("simulate --mutant vote-twice --setting trouble", "setting 'trouble' is unknown; the settings are default, "),
+    (
+        "simulate --mutant vote-twice --setting trouble",
+        "setting 'trouble' is one of primary-backup, not of raft, whose settings are default, ",
+    ),
     ("hunt --rules mine.py", "acknowledge is not a rule"),
     (
         "simulate --protocol paxos",
         "protocol 'paxos' is unknown; the installed ones are primary-backup, pull-queries, raft",
     ),
     ("hunt --protocol primary-backup --mutant vote-twice", "mutant 'vote-twice' is one of raft, not of primary-backup"),
-    ("simulate --protocol raft --setting trouble", "setting 'trouble' is unknown; the settings are default, "),
+    ("simulate --protocol raft --setting trouble", "setting 'trouble' is one of primary-backup, not of raft, whose"),
     ("simulate --setting trouble --write-caching", "primary-backup has no option write caching; leave out"),
+    ("simulate --setting nowhere", "setting 'nowhere' is unknown; the settings are "),
     ("validate --protocol paxos", "protocol 'paxos' is unknown"),
 ]
 """What says nothing that is known of a protocol, and the answer."""

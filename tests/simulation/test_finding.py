@@ -30,7 +30,9 @@ def test_a_mutant_that_cannot_be_run_is_refused_with_the_reason(name: str | None
 
 
 def test_a_setting_that_the_named_protocol_lacks_is_refused_with_those_that_it_has() -> None:
-    with pytest.raises(ProtocolError, match=r"setting .lagging. is unknown; the settings are default, .*swarm$"):
+    with pytest.raises(
+        ProtocolError, match=r".lagging. is one of pull-queries, not of raft, whose settings are default, .*swarm$"
+    ):
         find("raft", setting="lagging")
 
 

@@ -103,7 +103,7 @@ class _GuardedFold:
             self._fail(problem)
 
     def feed(self, columns: Columns) -> None:
-        """Take the next events."""
+        """Take the next events, unless it failed before."""
         if self._fold is not None:
             try:
                 self._fold.feed(columns)

@@ -25,7 +25,7 @@ _HEADINGS = {
 }
 
 
-@click.command("explain")
+@click.command("explain", short_help="Explain a check, a mutant, an invariant or a rule.")
 @click.argument("name")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, for machines.")
 @click.pass_context

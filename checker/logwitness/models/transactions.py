@@ -67,7 +67,7 @@ class _Transaction:
 
     @property
     def certain(self) -> bool:
-        """It was committed."""
+        """Whether it is known to be committed."""
         return self.done < _NEVER and not self.failed
 
 

@@ -72,6 +72,9 @@ class _Faults(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         known = self._known(param, ctx)
         for word in words:
             if word not in known:
+                whose = " and ".join(name for name in PROTOCOLS if word in _faults_of(name))
+                if whose:
+                    self.fail(f"{word!r} is a fault of {whose}: name the protocol with --protocol", param, ctx)
                 self.fail(f"{word!r} is unknown; give none, or some of {', '.join(known)}", param, ctx)
         if not words:
             self.fail(f"give none, or some of {', '.join(known)}", param, ctx)
@@ -86,6 +89,14 @@ class _Faults(click.ParamType):  # type: ignore[type-arg,unused-ignore]
             return staging(name).faults
         except ClusterError as error:
             _refuse(str(error))
+
+
+def _faults_of(protocol: str) -> tuple[str, ...]:
+    """The faults of a protocol; none if a library is missing for it."""
+    try:
+        return staging(protocol).faults
+    except ClusterError:
+        return ()
 
 
 class _Option(click.ParamType):  # type: ignore[type-arg,unused-ignore]
@@ -103,7 +114,7 @@ class _Option(click.ParamType):  # type: ignore[type-arg,unused-ignore]
             return name, said
 
 
-@click.command()
+@click.command(short_help="Run real nodes under load and faults.")
 @click.option(
     "--protocol",
     type=click.Choice(PROTOCOLS),
@@ -326,5 +337,5 @@ def _row(table: Table, title: str, counts: Counter[tuple[str, int | None, str]],
 
 
 def _refuse(problem: str) -> NoReturn:
-    click.echo(problem, err=True)
+    click.echo(f"logwitness: {problem}", err=True)
     sys.exit(2)

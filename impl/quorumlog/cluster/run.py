@@ -87,7 +87,7 @@ class _Run:
         self._injector = Injector(stage.processes, register, setting.plan, setting.seed, stage)
 
     async def run(self) -> None:
-        """All phases."""
+        """Go through all phases, one after the other."""
         setting, register, stage = self._setting, self._register, self._stage
         await stage.begin()
         register.record(Kind.PHASE, {"f": "load"})

@@ -9,6 +9,7 @@ import json
 import secrets
 import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -54,21 +55,25 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
     format_: str
 
 
-class _Setting(click.Option):
-    """The option ``--setting``, whose help names the settings that there are."""
+class _Simulate(click.Command):
+    """The command, whose help ends with the settings that there are."""
 
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        known = dict.fromkeys([*(name for each in every() for name in each.settings), SWARM])
-        self.help = f"The conditions of the run: {', '.join(known)}.  [default: {next(iter(known))}]"
-        return super().get_help_record(ctx)
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the settings of each protocol, none broken at a hyphen."""
+        with formatter.section("Settings"):
+            for each in every():
+                formatter.write(f"  {each.name}\n")
+                names = ", ".join(dict.fromkeys([*each.settings, SWARM]))
+                for line in textwrap.wrap(names, formatter.width - 4, break_on_hyphens=False):
+                    formatter.write(f"    {line}\n")
 
 
-@click.command()
+@click.command(cls=_Simulate)
 @click.option(
     "--seed", type=click.IntRange(0, 2**63 - 1), help="The number that decides everything; random if omitted."
 )
 @protocol_option
-@click.option("--setting", cls=_Setting, metavar="NAME")
+@click.option("--setting", metavar="NAME", help="The conditions of the run, see below.  [default: default]")
 @click.option(
     "--configuration", metavar="FILE", help="Take everything but the seed from a manifest, or from its configuration."
 )

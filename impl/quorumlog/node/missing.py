@@ -42,7 +42,7 @@ class _Recorded:
         self.gaps: list[Gap] = []
 
     def see(self, event: Any) -> None:  # noqa: ANN401
-        """Follow one event."""
+        """Follow one event, as far as it concerns the log."""
         if event.dirty is None:
             return
         if event.kind == Kind.START:
@@ -70,7 +70,7 @@ class _Recorded:
         self.runs = [run for run in runs if run[1] != _GAP]
 
     def begin_at(self, offset: int) -> None:
-        """Drop what lies before ``offset``."""
+        """Drop what lies before ``offset``: it was trimmed."""
         self.start = offset
         begun = [term for start, term in self.runs if start <= offset <= self.dirty]
         self.runs = [(offset, term) for term in begun[-1:]] + [run for run in self.runs if run[0] > offset]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from quorumlog.events import (
@@ -80,10 +80,10 @@ class RaftDriver(Driver):
         self._compacting = False
 
     def _effects(self) -> Mapping[type, Callable[[Any], object]]:
-        log, machine = self.log, self._machine
+        machine = self._machine
         return {
             Append: lambda effect: self._append(effect.batches),
-            Truncate: lambda effect: log.truncate(effect.offset),
+            Truncate: lambda effect: self._truncate(effect.offset),
             Trim: lambda effect: self._trim(effect.offset),
             Reset: lambda effect: self._reset(effect.start, effect.start_term),
             Compact: lambda effect: self._compact(effect.gaps),
@@ -102,6 +102,18 @@ class RaftDriver(Driver):
             Resolved: lambda effect: self._end(effect.request, effect),
             Note: lambda effect: self._note(effect.kind, effect.columns),
         }
+
+    def _append(self, batches: Sequence[RecordBatch]) -> None:
+        super()._append(batches)
+        self._machine.appended(batches)
+
+    def _truncate(self, offset: int) -> None:
+        self.log.truncate(offset)
+        self._machine.truncated()
+
+    def _reset(self, start: int, term_before: int) -> None:
+        super()._reset(start, term_before)
+        self._machine.truncated()
 
     # -- events in -------------------------------------------------------------------------------------------------
 

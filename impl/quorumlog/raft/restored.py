@@ -8,6 +8,8 @@ so a crash leaves the old state or the new one (raft.md#trim, raft.md#snapshot-t
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterable
 from operator import itemgetter
 
 from quorumlog.quorum import NOTHING
@@ -17,7 +19,7 @@ from quorumlog.raft.members import Members
 from quorumlog.raft.rules import NOBODY
 from quorumlog.raft.snapshot import Snapshot, State
 from quorumlog.raft.state import Restored
-from quorumlog.storage.batch import BatchKind
+from quorumlog.storage.batch import BatchKind, RecordBatch
 from quorumlog.storage.disk import Disk
 from quorumlog.storage.log import Log
 from quorumlog.storage.sealed import FileDamaged, read_sealed, settle, write_sealed
@@ -44,7 +46,22 @@ class StateMachine:
             if name.startswith(_NAME) and path != kept:
                 disk.remove(path)
         self.snapshot = None if kept is None else self._load(kept)
+        self._fresh: deque[RecordBatch] = deque()  # the last ones appended that are not yet applied
+        self._fresh_bytes = 0
         self._states = [(log.start_offset - 1, self.state)]  # before the log's beginning, and at ends of its segments
+
+    def appended(self, batches: Iterable[RecordBatch]) -> None:
+        """Remember what has just been appended, a megabyte at most, so that it need not be read back to be applied."""
+        for batch in batches:
+            self._fresh.append(batch)
+            self._fresh_bytes += batch.size_bytes
+        while self._fresh_bytes > _READ_BYTES:
+            self._fresh_bytes -= self._fresh.popleft().size_bytes
+
+    def truncated(self) -> None:
+        """Forget what was appended: the log has lost some of it."""
+        self._fresh.clear()
+        self._fresh_bytes = 0
 
     def apply(self, first: int, last: int) -> None:
         """Apply the entries from ``first`` to ``last``, the next ones, which the log holds."""
@@ -52,6 +69,9 @@ class StateMachine:
             begin, end = self._log.segment_around(first)
             if first == begin > self._states[-1][0] + 1:
                 self._states.append((first - 1, self.state))
+            fresh = self._taken_fresh(first, min(last, end))
+            self.state = self.state.applied(fresh)
+            first = fresh[-1].last_offset + 1 if fresh else first
             self.state = self._applied(self.state, first, min(last, end))
             first = end + 1
 
@@ -78,6 +98,18 @@ class StateMachine:
         return SnapshotRead(
             asked.ticket, asked.last, asked.position, content[asked.position : end], done=end >= len(content)
         )
+
+    def _taken_fresh(self, first: int, last: int) -> list[RecordBatch]:
+        """What was just appended from the offset ``first`` on, up to ``last`` at most."""
+        found: list[RecordBatch] = []
+        fresh = self._fresh
+        while fresh and fresh[0].last_offset <= last:
+            batch = fresh.popleft()
+            self._fresh_bytes -= batch.size_bytes
+            if batch.base_offset == first:
+                found.append(batch)
+                first = batch.last_offset + 1
+        return found
 
     def _applied(self, state: State, first: int, last: int) -> State:
         while first <= last:

@@ -66,10 +66,10 @@ class _Watched:
         self.enough = self.enough or self._watch(batch)
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing, for nothing is held back."""
 
     def close(self) -> None:
-        """Nothing is held back."""
+        """Do nothing, for nothing is held back."""
 
 
 def made_by(

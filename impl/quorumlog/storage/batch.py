@@ -112,7 +112,8 @@ class RecordBatch:
     @property
     def size_bytes(self) -> int:
         """Size of the encoded batch, header included."""
-        return _overhead(self.key) + len(self.payload)
+        size = HEADER_BYTES + len(self.payload)  # written out: asked for every batch that is read or written
+        return size if self.key == NO_KEY else size + _KEY.size
 
     @property
     def value(self) -> int:

@@ -256,7 +256,7 @@ class Log:
                 break
             batches += more
             start = more[-1].last_offset + 1
-            if start != segment.next_offset:
+            if start != segment.next_offset or start > last:
                 break
             room -= sum(batch.size_bytes for batch in more)
         return batches

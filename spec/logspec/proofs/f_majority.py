@@ -78,7 +78,7 @@ class _Nodeset:
         return self.run("f_majority_verdict", self.scopes, self.everyone, _of(status), _of(responded))
 
     def some(self, condition: Callable[[Term], Formula]) -> Formula:
-        """A shard meets a condition."""
+        """Say that some shard meets a condition."""
         return z3.Or([self._number(group, condition) > 0 for group in self.shards.values()])
 
     def _number(self, group: Group, condition: Callable[[Term], Formula]) -> Term:

@@ -82,7 +82,7 @@ class _Sent:
         self.said: dict[int, tuple[int, ...]] = {}
 
     def at(self, stamp: int, *what: int) -> None:
-        """It says something."""
+        """Note what it says at this time."""
         said = self.said
         said[stamp] = (*said[stamp], *what) if stamp in said else what
         if stamp > self.newest:
@@ -295,7 +295,7 @@ class MessageFold(QueryFold):
         return violated((self._tally, self._of_beats))
 
     def finish(self) -> Verdicts:
-        """Answer."""
+        """Add what was counted to the tallies, and answer."""
         self._tally.join(self._of_beats)
         judged, unjudged = map(int, self._counts)
         self._tally.judged += judged

@@ -36,7 +36,7 @@ def no_rows(columns: type[R], *, compiled: bool) -> R:
 
 
 def numbers(given: tuple[int, ...], *, compiled: bool) -> Cells:
-    """A column of these numbers."""
+    """A column of these numbers: an array if it is for a compiled loop, else a list."""
     return np.array(given, dtype=np.int64) if compiled else list(given)
 
 
@@ -56,7 +56,7 @@ def _grown(column: Cells, rows: int, fill: int) -> Cells:
 
 
 class OneColumn(NamedTuple):
-    """A single column."""
+    """A table of a single column, for what grows with its rows."""
 
     column: Cells
 
@@ -85,7 +85,7 @@ class Rows:
         return np.array([self.row(value) for value in unique.tolist()], dtype=np.int64)[places]
 
     def row(self, value: int) -> int:
-        """The row of one number."""
+        """The row of one number; a new one if it appears for the first time."""
         row = self._rows.setdefault(value, len(self.names))
         if row == len(self.names):
             self.names.append(value)
@@ -169,7 +169,7 @@ class Heard(NamedTuple):
 
 
 def nothing_heard(compiled: bool) -> Heard:
-    """No stamps."""
+    """What is known before the first stamp was heard."""
     free = numbers((0, NOWHERE), compiled=compiled)
     return Heard(no_rows(Ends, compiled=compiled), no_rows(Stamps, compiled=compiled), free)
 
@@ -182,7 +182,7 @@ def with_room(heard: Heard, rows: int, more: int) -> Heard:
 
 @part
 def place_of_stamp(heard: Heard, row: int, stamp: int) -> int:
-    """Where a stamp is; `NOWHERE`."""
+    """Where a stamp is among those of a row; `NOWHERE` if it is none of them."""
     place = heard.ends.last[row]
     while place >= 0 and heard.stamps.stamp[place] > stamp:
         place = heard.stamps.before[place]
@@ -288,7 +288,7 @@ class SkimmingFold(ServerFold, Generic[R]):
             at = self.skim(rows, at + self.take(self._rows(*event)))
 
     def more(self, held: Mapping[str, Array]) -> dict[str, Array]:
-        """Further columns, made from these."""
+        """Further columns that a fold makes from those that it is given; none unless it says so."""
         del held
         return {}
 
@@ -304,7 +304,7 @@ class SkimmingFold(ServerFold, Generic[R]):
         raise NotImplementedError
 
     def finish(self) -> Verdicts:
-        """Answer."""
+        """Add what was counted to each tally, and answer."""
         for tally, judged in zip(self._tallies.values(), self.judged, strict=True):
             tally.judged += int(judged)
         return super().finish()

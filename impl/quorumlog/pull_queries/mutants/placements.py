@@ -47,7 +47,7 @@ def _last_and_rest(hosts: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
 
 
 class RemovedEarly(Departures):
-    """Five seconds are enough."""
+    """Whoever was down for five seconds is sent away."""
 
     gone_after = 5_000
 
@@ -62,7 +62,7 @@ class RemovedAgain(Departures):
     """Who comes back is down since long ago."""
 
     def joined(self, hosts: Iterable[str]) -> None:
-        """Nothing changes."""
+        """Let who joins again keep the time since when it was down."""
 
 
 class RemovedAgainCore(ServerCore):

@@ -156,7 +156,7 @@ class _BelievesAnotherState(Log):
 
     @staticmethod
     def believed(state: LogState) -> LogState:
-        """What it reads."""
+        """Believe the state as it was read. See `Log`."""
         raise NotImplementedError
 
     @classmethod

@@ -53,7 +53,7 @@ class _Recorded:
         self.trim_point = self.sealed = 0
 
     def see(self, event: Any) -> None:  # noqa: ANN401
-        """Follow one event."""
+        """Follow one event, as far as it concerns copies."""
         match event.kind:
             case "takes_part" if event.reason == "lost":
                 self.copies.clear()

@@ -33,7 +33,7 @@ def _before(strings: Strings, one: int, other: int) -> bool:
 
 @part
 def shows(state: State, partition: int, offset: int, text: int) -> None:
-    """A changelog shows an offset."""
+    """Note what a changelog shows at an offset."""
     logs, said, used = state.logs, state.said, state.used
     at = said.at[text] if text >= 0 and said.forms[text] == RECORD else NOWHERE
     if not logs.whole[partition] or offset != logs.end[partition] or (text >= 0 and at < 0):

@@ -484,7 +484,7 @@ class Reading:
         )
 
     def name(self, number: int) -> str:
-        """The string with a number."""
+        """The string that has this number, decoded."""
         start, end = self.strings.starts[number : number + 2].tolist()
         return bytes(self.strings.pool[start:end]).decode()
 

@@ -1,0 +1,66 @@
+"""What every function keeps to: public ones are described, and one that is long, or takes much, says why."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = (
+    "histories/loghistory",
+    "impl/quorumlog",
+    "spec/logspec",
+    "checker/logwitness",
+    "checker/linearizability_checker/src",
+)
+MOST_LINES, MOST_PARAMETERS = 60, 8
+LOOPS = {"kernel", "part", "step"}
+"""Parts of compiled loops; why these are long is said in `logwitness.checks.kernel`."""
+REASONS = ("long", "parameter", "option")
+FEWEST_WORDS = 6
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def _functions(node: ast.AST, owner: ast.ClassDef | None = None) -> Iterator[tuple[Function, ast.ClassDef | None]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, Function):
+            yield child, owner
+        yield from _functions(child, child if isinstance(child, ast.ClassDef) else owner)
+
+
+def _parameters(function: Function) -> int:
+    given = function.args
+    names = [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    return len([name for name in names if name not in ("self", "cls")])
+
+
+def _said(function: Function, owner: ast.ClassDef | None, lines: list[str]) -> str:
+    """The docstring, that of the class, and comments in the signature."""
+    head = "\n".join(lines[function.lineno - 1 : function.body[0].lineno])
+    comments = [line.partition("#")[2] for line in head.splitlines()]
+    texts = [ast.get_docstring(function), owner and ast.get_docstring(owner), *comments]
+    return "\n".join(text for text in texts if text)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_functions_are_short_or_say_why_and_are_described(package: str) -> None:
+    silent, hasty = [], []
+    for path in sorted((ROOT / package).rglob("*.py")):
+        text = path.read_text()
+        for function, owner in _functions(ast.parse(text)):
+            where = f"{path.relative_to(ROOT)}:{function.lineno}: {function.name}"
+            marks = {getattr(mark, "id", "") for mark in function.decorator_list}
+            lines = (function.end_lineno or 0) - function.lineno + 1
+            large = lines > MOST_LINES or _parameters(function) > MOST_PARAMETERS
+            said = _said(function, owner, text.splitlines()) if large and not marks & LOOPS else "long"
+            if not any(reason in said for reason in REASONS):
+                silent.append(f"{where} ({lines} lines, {_parameters(function)} parameters)")
+            described = ast.get_docstring(function) or ""
+            private = function.name.startswith("_") or (owner is not None and owner.name.startswith("_"))
+            if described and not private and not described.startswith("See ") and len(described.split()) < FEWEST_WORDS:
+                hasty.append(f"{where}: {described}")
+    assert not silent, silent
+    assert not hasty, hasty
