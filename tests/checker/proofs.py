@@ -212,6 +212,10 @@ def bounded_memory(evidence: Evidence) -> list[Fields]:
     (leader, *before), last, limit = evidence.before, evidence.last, evidence.memory_bytes
     sure(leader["kind"] == "leader" and all(row["node"] == leader["node"] for row in evidence.rows))
     fields: Fields = {"node": leader["node"], "term": leader["term"]}
+    if [row["kind"] for row in evidence.rows[1:]] == ["hand_over", "hand_over"] and not before[0]["reserved"]:
+        twice = max(before[0]["offset"], last["offset"])
+        sure(twice <= min(end(before[0]), end(last)))
+        return [fields | {"number": twice}]
     counted = [row["reserved"] for row in before if row["kind"] != "append"]
     held = sum(counted)
     sure(len(counted) < 2)
@@ -223,7 +227,7 @@ def bounded_memory(evidence: Evidence) -> list[Fields]:
         held -= sum(min(row["bytes"], limit) for row in written)
     found: list[Fields] = []
     if not before and last["kind"] == "hand_over" and last["count"] > evidence.max_in_flight > 0:
-        found.append(fields | {"requests": last["count"], "limit": evidence.max_in_flight})
+        found.append(fields | {"number": last["count"], "limit": evidence.max_in_flight})
     if not before and last["reserved"] > limit:
         found.append(fields | {"held": last["reserved"], "limit": limit})
     if last["reserved"] != held:
@@ -869,8 +873,16 @@ def read_leaves_nothing_out(evidence: Evidence) -> Fields:
 
 
 def written_after_asked(evidence: Evidence) -> Fields:
-    """A node appends or enqueues the value; a client asks for it only then."""
+    """A node appends or enqueues the value; a client asks for it only then. Or it is asked for otherwise."""
     entry, asked = evidence.rows
+    if entry["kind"] == "invoke":
+        asked, entry = evidence.rows
+        sure(entry["kind"] == "append" and entry["value"] == asked["value"])
+        fields: Fields = {"value": entry["value"], "offset": entry["offset"], "term": entry["entry_term"]}
+        if asked["acks"] != entry["acks"]:
+            return fields | {"acks": {-1: "all"}.get(asked["acks"], str(asked["acks"]))}
+        sure(asked["term"] != entry["entry_term"])
+        return fields | {"expected": asked["term"]}
     sure(entry["kind"] in ("append", "enqueue") and asked["kind"] == "invoke" and entry["value"] == asked["value"])
     if entry["kind"] == "enqueue":
         return {"value": entry["value"]}

@@ -275,7 +275,8 @@ def _may_be_promised(history: History, step: Step, batch: Batch) -> bool:
 
 def written_after_asked(history: History) -> Count:
     """An entry of which a client was told, or whose value had an append that failed or that nobody knows the end or the
-    place of, is in no log before the first append of its value began; nor is a value enqueued."""
+    place of, is in no log before the first append of its value began, nor otherwise than it was asked for; nor is a
+    value enqueued before that."""
     count = Count()
     asked = {c.begun.event.value: c.begun.event.seq for c in reversed(calls(history)) if c.begun.event.f == "append"}
     if any(value is not None for value in asked):
@@ -291,8 +292,19 @@ def written_after_asked(history: History) -> Count:
         for batch in _by_value(history)[value]:
             if None in ends or batch in ends:
                 first = min(call.begun.event.seq for call in appends)
-                count += JUDGED if first < batch.seq else JUDGED + VIOLATED
+                wrong = first > batch.seq or (batch not in ends and not _as_asked(batch, appends))
+                count += JUDGED + VIOLATED if wrong else JUDGED
     return count.if_shown(lacks=count.unjudged > 0)
+
+
+def _as_asked(batch: Batch, appends: list[Call]) -> bool:
+    """Whether a batch may be of these appends, none of which was answered ok: it has their acks level and their term,
+    if all say the same."""
+    if any(call.is_over("append") for call in appends):
+        return True
+    levels, terms = {call.begun.event.acks for call in appends}, {call.begun.event.term for call in appends}
+    same_level = len(levels) > 1 or None in (*levels, batch.acks) or batch.acks in levels
+    return same_level and (len(terms) > 1 or None in terms or batch.term in terms)
 
 
 def _tries(history: History) -> dict[int, list[Call]]:

@@ -32,7 +32,10 @@ def bounded_memory(history: History) -> Count:
             held = held_by(office, history.memory_bytes)
             most = history.max_in_flight
             many = e.kind == "hand_over" and most is not None and (e["count"] or 0) > most
-            wrong = held > history.memory_bytes or held != e.reserved or many
+            again = e.kind == "hand_over" and any(
+                b.offset <= e.last and e.offset <= b.last for b in _judged_before(office)[-HANDED:]
+            )
+            wrong = held > history.memory_bytes or held != e.reserved or many or again
             count += JUDGED + VIOLATED if wrong else JUDGED
     return count.if_shown(lacks=count.unjudged > 0)
 
@@ -81,6 +84,26 @@ def _all_handed_over(office: list[Event]) -> list[list[Event]]:
     return found
 
 
+HANDED = 64
+"""So much of what a leader last handed over is remembered."""
+
+
+def _judged_before(office: list[Event]) -> list[Event]:
+    """What a leader handed over before the last event, since it first enqueued something, of what it is seen to have
+    written."""
+    found: list[Event] = []
+    enqueued, end = False, -1
+    for e in office[:-1]:
+        enqueued = enqueued or e.kind == "enqueue"
+        end = max(end, e.last) if e.kind == "append" else end
+        if e.kind == "hand_over" and enqueued and e.last <= end:
+            found.append(e)
+    return found
+
+
+REFUSED = 1000
+"""So many values that a leader enqueued before the one that it wrote are remembered: the last ones."""
+
 REMEMBERED = 64
 """So many of the values that a leader last wrote, and had not enqueued."""
 
@@ -121,6 +144,7 @@ def _written(office: list[Event]) -> Count:
             count += JUDGED + VIOLATED if wrong[place] else JUDGED
             before = [(value, True, acks) for value, _, acks in queue[:place] if value != e.value]
             queue = before + queue[place + 1 :]
+            queue = queue[max(sum(passed for _, passed, _ in queue) - REFUSED, 0) :]
         elif e.kind == "append":
             count += UNJUDGED
             unseen.append(e.value)

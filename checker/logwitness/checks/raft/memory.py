@@ -11,7 +11,7 @@ Sources: raft.md#bounded-memory, raft.md#enqueue-order.
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,28 +28,31 @@ CHECKS: list[Check] = []
 
 
 class _Holds(NamedTuple):
-    """What a leader of a term holds, and what of it is wrong; ``held`` is NULL where its requests are."""
+    """What a leader of a term holds, and what of it is wrong; ``held`` is NULL where its requests are, and
+    ``limit`` as well where it hands over what it had handed over."""
 
     node: Node
     term: int
     held: int
     limit: int
     reserved: int
-    requests: int
+    number: int  # of requests in flight, or the offset handed over twice
 
 
 BOUNDED = number(
     CHECKS,
     Check(
         id="bounded-memory",
-        rule="What a leader holds in memory for appends stays within the limit, and so do its requests in flight.",
+        rule="What a leader holds in memory for appends stays within the limit, and so do its requests in flight; it "
+        "is handed over once.",
         source=("raft.md#bounded-memory", "raft.md#in-flight"),
         fact="an append enqueued, or a round handed over, by a leader whose limits are known",
         sentence={
             "memory": "Node {node} holds {held} bytes for appends in term {term}; {limit} are allowed.",
             "account": "Node {node} holds {held} bytes for appends in term {term} but counts {reserved}.",
-            "in flight": "Node {node} has {requests} unanswered requests to one follower in term {term}; {limit} are "
+            "in flight": "Node {node} has {number} unanswered requests to one follower in term {term}; {limit} are "
             "allowed.",
+            "again": "Node {node} handed over offset {number} twice in term {term}.",
         },
         fields=_Holds,
         kinds=(Kind.LEADER, Kind.ENQUEUE),
@@ -104,10 +107,13 @@ _MEMORY = frozenset({Kind.ENQUEUE, Kind.HAND_OVER})
 _OF_OFFICE = lookup(_OFFICE)
 _NONE = -1
 _HEAD, _END, _OFFICES = range(3)
+_FREE, _FRESH, _LIVE = range(3)
 _UNSEEN = 64
 """Values that a leader wrote and had not enqueued, so many of which are remembered."""
-_LONG = 1000
-"""Values that are looked through for the one that is written."""
+_REFUSED = 1000
+"""Values that a leader enqueued before what it wrote since, so many of which are remembered: the last ones."""
+_HANDED = 64
+"""What a leader handed over last, so much of which is remembered."""
 
 
 class _Offices(NamedTuple):
@@ -121,6 +127,9 @@ class _Offices(NamedTuple):
     counted: Ints  # by which event; -1: none, or it counted none
     highest: Ints  # the largest first offset of its batches
     end: Ints  # the last offset that it is recorded to have appended
+    first: Ints  # rows of `_Queue`: the first value that it enqueued and has not written; -1: none
+    back: Ints  # and the last one
+    refused: Ints  # how many come before the last one that it wrote, and may have been refused
 
 
 class _Batches(NamedTuple):
@@ -135,16 +144,16 @@ class _Batches(NamedTuple):
 
 
 class _Queue(NamedTuple):
-    """What leaders enqueued and have not written, in order; dead ones are dropped from time to time."""
+    """What leaders enqueued and have not written: for each a chain in that order, of rows that are used again."""
 
-    office: Ints  # -1: written
+    following: Ints  # the row of the next value of this leader, or the next free row; -1: none
     value: Ints
     acks: Ints
     seq: Ints
     passed: Ints  # the first event by which a value behind it was written; -1
     other: Ints  # that value
     other_seq: Ints  # and when it was enqueued
-    used: Ints  # the first that may be live, and where the next one goes
+    used: Ints  # the first free row of those used before, the first that never was, and how many are taken
 
 
 class _Unseen(NamedTuple):
@@ -155,17 +164,39 @@ class _Unseen(NamedTuple):
     used: Ints
 
 
-R = TypeVar("R", _Batches, _Queue)
+class _Handed(NamedTuple):
+    """By node: what it last handed over in its term."""
+
+    first: Ints
+    last: Ints
+    seq: Ints
+    used: Ints
 
 
 @part
-def _leaves(offices: _Offices, batches: _Batches, queue: _Queue, unseen: _Unseen, node: int) -> None:
+def _drops(offices: _Offices, queue: _Queue, node: int, before: int, at: int) -> None:
+    """Take a row, which follows ``before`` (-1: none), out of what a node enqueued."""
+    following = queue.following[at]
+    if before == _NONE:
+        offices.first[node] = following
+    else:
+        queue.following[before] = following
+    if offices.back[node] == at:
+        offices.back[node] = before
+    offices.refused[node] -= queue.passed[at] >= 0
+    queue.following[at] = queue.used[_FREE]
+    queue.used[_FREE] = at
+    queue.used[_LIVE] -= 1
+
+
+@part
+def _leaves(offices: _Offices, batches: _Batches, queue: _Queue, unseen: _Unseen, handed: _Handed, node: int) -> None:
     """A node leads no more, and holds nothing."""
     unseen.used[node] = 0
+    handed.used[node] = 0
+    while offices.first[node] != _NONE:
+        _drops(offices, queue, node, _NONE, offices.first[node])
     if offices.number[node] >= 0:
-        for at in range(queue.used[_HEAD], queue.used[_END]):
-            if queue.office[at] == offices.number[node]:
-                queue.office[at] = _NONE
         for at in range(batches.used[_HEAD], batches.used[_END]):
             if batches.office[at] == offices.number[node]:
                 batches.office[at] = _NONE
@@ -225,27 +256,47 @@ def _believes(offices: _Offices, node: int, reserved: int, seq: int) -> None:
 
 @step
 def _counts(
-    offices: _Offices, batches: _Batches, limits: Ints, columns: Columns, node: int, i: int, found: Findings
+    offices: _Offices,
+    batches: _Batches,
+    handed: _Handed,
+    limits: Ints,
+    columns: Columns,
+    node: int,
+    i: int,
+    found: Findings,
 ) -> None:
     """A leader says what it holds for appends, and it is known what it held before."""
     limit, most = limits
     kind, first, last = columns.kind[i], columns.offset[i], columns.last_offset[i]
     held, reserved, count = offices.held[node], columns.reserved[i], columns.records[i]
+    again = _NONE
     if kind == ENQUEUE:
         held += min(columns.bytes[i], limit)
     else:
         held -= _handed_over(offices, batches, node, first, last)
+        for at in range(min(handed.used[node], _HANDED)):
+            if handed.first[node, at] <= last and first <= handed.last[node, at]:
+                again = at
     elected, term = offices.elected[node], offices.term[node]
     right = reserved == held
     if held > limit or not right:
-        state = _Holds(node, term=term, held=held, limit=limit, reserved=reserved, requests=count)
+        state = _Holds(node, term=term, held=held, limit=limit, reserved=reserved, number=count)
         # Where its own count is right, that alone shows how much it is.
         report(found, BOUNDED, state, elected, -1 if right else offices.counted[node], columns.seq[i])
     elif kind == HAND_OVER and 0 <= most < count:
-        state = _Holds(node, term=term, held=NULL, limit=most, reserved=reserved, requests=count)
+        state = _Holds(node, term=term, held=NULL, limit=most, reserved=reserved, number=count)
         report(found, BOUNDED, state, elected, columns.seq[i])
+    elif again != _NONE:
+        twice = max(first, handed.first[node, again])
+        state = _Holds(node, term=term, held=NULL, limit=NULL, reserved=reserved, number=twice)
+        report(found, BOUNDED, state, elected, handed.seq[node, again], columns.seq[i])
     if kind == HAND_OVER:
         _hands_over(offices, batches, node, first, last, not right, found)
+        at = handed.used[node] % _HANDED
+        handed.used[node] += 1
+        handed.first[node, at] = first
+        handed.last[node, at] = last
+        handed.seq[node, at] = columns.seq[i]
     _believes(offices, node, reserved, columns.seq[i])
 
 
@@ -263,13 +314,23 @@ def _enqueues(
             late = _Writes(node, term=offices.term[node], value=value, other=NULL)
             report(found, ORDER, late, offices.elected[node], unseen.seq[node, at], seq)
             return
-    end = queue.used[_END]
-    queue.used[_END] += 1
-    queue.office[end] = offices.number[node]
-    queue.value[end] = value
-    queue.acks[end] = columns.acks[i]
-    queue.seq[end] = seq
-    queue.passed[end] = -1
+    row = queue.used[_FREE]
+    if row == _NONE:
+        row = queue.used[_FRESH]
+        queue.used[_FRESH] += 1
+    else:
+        queue.used[_FREE] = queue.following[row]
+    queue.used[_LIVE] += 1
+    queue.following[row] = _NONE
+    queue.value[row] = value
+    queue.acks[row] = columns.acks[i]
+    queue.seq[row] = seq
+    queue.passed[row] = -1
+    if offices.first[node] == _NONE:
+        offices.first[node] = row
+    else:
+        queue.following[offices.back[node]] = row
+    offices.back[node] = row
 
 
 @part
@@ -287,14 +348,18 @@ def _writes(
     A value that was refused may be enqueued again: of several the first is meant that fits (raft.md#enqueue-order).
     """
     value, acks, seq = columns.value[i], columns.acks[i], columns.seq[i]
-    office, head, place = offices.number[node], queue.used[_HEAD], _NONE
-    for at in range(head, min(queue.used[_END], head + _LONG)):
-        if queue.office[at] == office and queue.value[at] == value:
+    place = behind = before = _NONE
+    at = offices.first[node]
+    while at != _NONE:
+        if queue.value[at] == value:
             if place != _NONE:
-                queue.office[place] = _NONE  # it was refused, and asked for again
-            place = at
+                _drops(offices, queue, node, behind, place)  # it was refused, and asked for again
+                before = behind if before == place else before
+            place, behind = at, before
             if queue.passed[at] < 0 and _alike(acks, queue.acks[at]):
                 break
+        before = at
+        at = queue.following[at]
     if place == _NONE:
         found.unjudged[ORDER] += 1
         at = unseen.used[node] % _UNSEEN
@@ -310,14 +375,17 @@ def _writes(
     elif not _alike(acks, queue.acks[place]):
         changed = _Writes(node, term=offices.term[node], value=value, other=value)
         report(found, ORDER, changed, offices.elected[node], queue.seq[place], seq)
-    for at in range(head, place):
-        if queue.office[at] == office and queue.passed[at] < 0:
+    at = offices.first[node]
+    while at != place:
+        if queue.passed[at] < 0:
             queue.passed[at] = seq
             queue.other[at] = value
             queue.other_seq[at] = queue.seq[place]
-    queue.office[place] = _NONE
-    while queue.used[_HEAD] < queue.used[_END] and queue.office[queue.used[_HEAD]] == _NONE:
-        queue.used[_HEAD] += 1
+            offices.refused[node] += 1
+        at = queue.following[at]
+    _drops(offices, queue, node, behind, place)
+    while offices.refused[node] > _REFUSED:
+        _drops(offices, queue, node, _NONE, offices.first[node])
 
 
 @kernel
@@ -327,6 +395,7 @@ def _scan(
     batches: _Batches,
     queue: _Queue,
     unseen: _Unseen,
+    handed: _Handed,
     limits: Ints,
     found: Findings,
 ) -> None:
@@ -337,14 +406,14 @@ def _scan(
         if node < 0:
             continue
         if kind == LEADER:
-            _leaves(offices, batches, queue, unseen, node)
+            _leaves(offices, batches, queue, unseen, handed, node)
             offices.term[node] = columns.term[i]
             offices.elected[node] = columns.seq[i]
             offices.number[node] = batches.used[_OFFICES]
             batches.used[_OFFICES] += 1
         elif _OF_OFFICE[kind]:
             if kind != ROLE or columns.role[i] != ROLE_LEADER:
-                _leaves(offices, batches, queue, unseen, node)
+                _leaves(offices, batches, queue, unseen, handed, node)
         elif offices.number[node] < 0:
             continue
         elif kind == APPEND:
@@ -384,7 +453,7 @@ def _scan(
         else:
             offices.enqueued[node] = 1
             found.judged[BOUNDED] += 1
-            _counts(offices, batches, limits, columns, node, i, found)
+            _counts(offices, batches, handed, limits, columns, node, i, found)
 
 
 class MemoryFold(KernelFold):
@@ -395,13 +464,16 @@ class MemoryFold(KernelFold):
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         offices = {name: np.full(MAX_NODES, _NONE, dtype=np.int64) for name in _Offices._fields}
-        self._offices = _Offices(**offices | {"held": np.zeros(MAX_NODES, dtype=np.int64)})
+        zeros = {name: np.zeros(MAX_NODES, dtype=np.int64) for name in ("held", "refused")}
+        self._offices = _Offices(**offices | zeros)
         batches = {name: np.full(64, _NONE, dtype=np.int64) for name in _Batches._fields}
         self._batches = _Batches(**batches | {"used": np.zeros(3, dtype=np.int64)})
         queue = {name: np.full(64, _NONE, dtype=np.int64) for name in _Queue._fields}
-        self._queue = _Queue(**queue | {"used": np.zeros(2, dtype=np.int64)})
+        self._queue = _Queue(**queue | {"used": np.array([_NONE, 0, 0], dtype=np.int64)})
         values, seqs = (np.full((MAX_NODES, _UNSEEN), NULL, dtype=np.int64) for _ in range(2))
         self._unseen = _Unseen(values, seqs, used=np.zeros(MAX_NODES, dtype=np.int64))
+        firsts, lasts, events = (np.full((MAX_NODES, _HANDED), _NONE, dtype=np.int64) for _ in range(3))
+        self._handed = _Handed(firsts, lasts, events, used=np.zeros(MAX_NODES, dtype=np.int64))
         self._enqueued = self._nameless = False
         limits = (_NONE if limit is None else limit for limit in (setting.memory_bytes, setting.max_in_flight))
         self._limits = np.array([*limits], dtype=np.int64)
@@ -411,10 +483,10 @@ class MemoryFold(KernelFold):
         kinds = np.asarray(columns.kind, dtype=np.int8)
         enqueued = kinds == ENQUEUE
         self._batches = _with_room(self._batches, int(np.count_nonzero(kinds == APPEND)))
-        self._queue = _with_room(self._queue, int(np.count_nonzero(enqueued)))
+        self._queue = _with_rows(self._queue, int(np.count_nonzero(enqueued)))
         self._enqueued = self._enqueued or bool(enqueued.any())
         self._nameless = self._nameless or bool((np.asarray(columns.value)[enqueued] == NULL).any())
-        known = self._offices, self._batches, self._queue, self._unseen
+        known = self._offices, self._batches, self._queue, self._unseen, self._handed
         _scan.form(self.setting.compiled)(columns, *known, self._limits, self.found)
 
     def end(self) -> None:
@@ -438,11 +510,22 @@ class MemoryFold(KernelFold):
             return "changed" if writes.other == writes.value else "overtaken"
         holds = _Holds(*fields)
         if holds.held == NULL:
-            return "in flight"
+            return "again" if holds.limit == NULL else "in flight"
         return "memory" if holds.held > holds.limit else "account"
 
 
-def _with_room(columns: R, more: int) -> R:
+def _with_rows(queue: _Queue, more: int) -> _Queue:
+    """The queue with room for more rows."""
+    short = int(queue.used[_LIVE]) + more - len(queue.value)
+    if short <= 0:
+        return queue
+    rows = queue._asdict()
+    used = rows.pop("used")
+    rest = np.full(short + len(queue.value), _NONE, dtype=np.int64)
+    return _Queue(**{name: np.concatenate([column, rest]) for name, column in rows.items()}, used=used)
+
+
+def _with_room(columns: _Batches, more: int) -> _Batches:
     """Such a tuple with room for more rows behind those that are held; what is over before them is dropped."""
     rows = columns._asdict()
     used = rows.pop("used")

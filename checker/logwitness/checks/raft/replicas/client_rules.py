@@ -105,18 +105,22 @@ FAIL_HAD_NO_EFFECT = number(
 
 
 class Asked(NamedTuple):
-    """A value in a log, and where; without an offset it is enqueued."""
+    """A value in a log, and where; without an offset it is enqueued. With an acks level, or a term, that was asked for:
+    it is there with another one."""
 
     value: int
     offset: int
     term: int
+    acks: Acks
+    expected: int
 
 
 WRITTEN_AFTER_ASKED = number(
     CHECKS,
     Check(
         id="written-after-asked",
-        rule="A value is enqueued, or in a node's log, only after a client has asked to append it.",
+        rule="A value is enqueued, or in a node's log, only after a client has asked to append it, and as it asked: "
+        "with that acks level, in the term that it expected.",
         source=("history-checks.md#written-after-asked",),
         fact="an entry of which a client was told, or that has a value whose append failed or ended in an unknown way; "
         "a value that was enqueued",
@@ -124,6 +128,10 @@ WRITTEN_AFTER_ASKED = number(
             "appended": "Value {value} was in a log, at offset {offset} (term {term}), before a client asked to append "
             "it.",
             "enqueued": "Value {value} was enqueued before a client asked to append it.",
+            "level": "Value {value} was asked for with acks {acks}, but written with another level at offset {offset} "
+            "(term {term}).",
+            "elsewhere": "Value {value} was asked for in term {expected} alone, but written at offset {offset} in term "
+            "{term}.",
         },
         fields=Asked,
         kinds=(Kind.INVOKE, Kind.APPEND),

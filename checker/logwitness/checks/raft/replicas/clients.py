@@ -12,6 +12,7 @@ from ...codes import (
     ACKED,
     ACKS_ALL,
     ACKS_LEADER,
+    ACKS_NONE,
     APPEND,
     COMMIT,
     F_APPEND,
@@ -70,11 +71,15 @@ from .tree import (
     REPORTED_TRUNCATED,
     ROOT,
     UNKNOWN,
+    WRITTEN,
+    WRITTEN_ALL,
+    WRITTEN_LEADER,
     Tree,
     appended_by,
     at,
     find,
     members,
+    written_with,
 )
 
 HAS_NOT, HAS, MAY_HAVE = range(3)
@@ -84,7 +89,7 @@ _SHORT = -2
 """In `Doubts.shown`: an answer that left the last offset out, if answers in this history ever state one."""
 
 _SEVERAL = -2
-"""In `Clients.giver`: several nodes."""
+"""In `Clients.giver`: several nodes; in `Attempts.asked` and `Attempts.expected`: not the same each time."""
 
 _MOST = 1000
 """Former states of a node, and entries without a value, that are looked at for one read."""
@@ -284,7 +289,23 @@ def attempted(attempts: Attempts, clients: Clients, row: int) -> int:
     attempt: int = named_row(attempts.table, attempts.used, attempts.value, clients.value[row])
     attempts.loose[attempt] = 1
     asked_for(attempts, attempt, clients.seq[row])
+    level, term = written_with(clients.acks[row]), clients.expected[row]
+    if attempts.asked[attempt] not in (NONE, level) or not level:
+        attempts.asked[attempt] = _SEVERAL
+    elif attempts.asked[attempt] == NONE:
+        attempts.asked[attempt] = level
+    if attempts.expected[attempt] not in (NONE, term) or term == NULL:
+        attempts.expected[attempt] = _SEVERAL
+    elif attempts.expected[attempt] == NONE:
+        attempts.expected[attempt] = term
     return attempt
+
+
+@part
+def was_answered_ok(attempts: Attempts, attempt: int) -> None:
+    """An append of the value was answered ok: what it was asked for is judged by that."""
+    attempts.other[attempt] = 1
+    attempts.asked[attempt] = attempts.expected[attempt] = _SEVERAL
 
 
 @part
@@ -377,12 +398,12 @@ def succeeded(
         doubt(doubts, OK_NAMES_THE_ENTRY, value, offset, NULL, term, acks, NONE, invoked, seq, _SHORT, vertex)
     attempt = attempts.table.rows[place_of(attempts.table, value)]
     if attempt != NONE:
-        attempts.other[attempt] = 1
+        was_answered_ok(attempts, attempt)
     by = leader_of(replicas, term)
     if vertex == NONE:
         place = doubt(doubts, OK_NAMES_THE_ENTRY, value, offset, last, term, acks, by, invoked, seq, -1, NONE)
         attempt = attempted(attempts, clients, row)
-        attempts.other[attempt] = 1
+        was_answered_ok(attempts, attempt)
         doubts.next[place] = attempts.doubt[attempt]
         attempts.doubt[attempt] = place
         return
@@ -692,7 +713,7 @@ def match_attempts(
         if tree.flags[vertex] & ANSWERED_OK:
             attempt = attempts.table.rows[place_of(attempts.table, tree.value[vertex])]
             if attempt != NONE:
-                attempts.other[attempt] = 1
+                was_answered_ok(attempts, attempt)
                 asked_for(attempts, attempt, tree.asked[vertex])
     for attempt in range(attempts.used[0]):
         first, queued = attempts.first[attempt], attempts.queued[attempt]
@@ -701,7 +722,7 @@ def match_attempts(
         elif queued >= 0:
             found.judged[WRITTEN_AFTER_ASKED] += 1
             if queued < first:
-                early = Asked(attempts.value[attempt], offset=NULL, term=NULL)
+                early = Asked(attempts.value[attempt], offset=NULL, term=NULL, acks=NO_ACKS, expected=NULL)
                 report(found, WRITTEN_AFTER_ASKED, early, queued, first)
     if cluster.shows[APPEND]:
         for attempt in range(attempts.used[0]):
@@ -725,8 +746,11 @@ def match_attempts(
         if attempts.loose[attempt] > 0 and not was_answered:
             found.judged[WRITTEN_AFTER_ASKED] += 1
         if (attempts.loose[attempt] > 0 or was_answered) and tree.seq[vertex] < attempts.first[attempt]:
-            early = Asked(tree.value[vertex], offset=tree.base[vertex], term=tree.term[vertex])
+            offset, term = tree.base[vertex], tree.term[vertex]
+            early = Asked(tree.value[vertex], offset=offset, term=term, acks=NO_ACKS, expected=NULL)
             report(found, WRITTEN_AFTER_ASKED, early, tree.seq[vertex], attempts.first[attempt])
+        elif attempts.loose[attempt] > 0 and not was_answered:
+            compare_with_asked(tree, attempts, found, attempt, vertex)
         if attempts.failed[attempt] < 0 or attempts.other[attempt] > 0:
             continue
         if flags & (COMMITTED | GIVEN_UP | ANY_ACKED):
@@ -741,6 +765,21 @@ def match_attempts(
             else:
                 show(found, appended_by(tree, vertex, tree.committer[vertex]))
                 show(found, tree.commit_seq[vertex])
+
+
+@part
+def compare_with_asked(tree: Tree, attempts: Attempts, found: Findings, attempt: int, vertex: int) -> None:
+    """Whether an entry has the acks level, and the term, that all appends of its value were asked for with."""
+    asked, expected, written = attempts.asked[attempt], attempts.expected[attempt], tree.flags[vertex] & WRITTEN
+    acks, term = NO_ACKS, NULL
+    if asked > 0 and written and written != asked:
+        acks = ACKS_ALL if asked == WRITTEN_ALL else ACKS_LEADER if asked == WRITTEN_LEADER else ACKS_NONE
+    elif expected >= 0 and expected != tree.term[vertex]:
+        term = expected
+    if acks != NO_ACKS or term != NULL:
+        offset, in_ = tree.base[vertex], tree.term[vertex]
+        other = Asked(tree.value[vertex], offset=offset, term=in_, acks=acks, expected=term)
+        report(found, WRITTEN_AFTER_ASKED, other, attempts.first[attempt], tree.seq[vertex])
 
 
 @part

@@ -33,6 +33,7 @@ from ...codes import (
     IS_OF_CLIENT,
     KINDS,
     LEADER,
+    NO_ACKS,
     NULL,
     OBSERVE,
     OK,
@@ -573,6 +574,10 @@ class ReplicasFold(ConfiguredFold):
         _, offset, *_ = fields
         if check == LOG_TERMS:
             return "appends" if offset != NULL else "stands"
+        if check == WRITTEN_AFTER_ASKED and fields[3] != NO_ACKS:
+            return "level"
+        if check == WRITTEN_AFTER_ASKED and fields[4] != NULL:
+            return "elsewhere"
         return "appended" if offset != NULL else "enqueued"
 
     def _silent(self) -> list[int]:

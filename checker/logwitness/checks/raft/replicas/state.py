@@ -146,6 +146,8 @@ class Attempts(NamedTuple):
     first: Ints  # its first invocation among those
     loose: Ints  # 1: what became of one is not known, or not where
     queued: Ints  # the first event by which a leader enqueued it; -1
+    asked: Ints  # the acks level of all of its appends; -1: none is known, -2: not the same, or one was answered ok
+    expected: Ints  # and the term that all expected; -1: none is known, -2: not the same, or one expected none
 
 
 class Doubts(NamedTuple):
