@@ -707,8 +707,21 @@ def _trimmed_without(kept: Row, trim: Row, then: Row) -> Fields:
 
 
 def snapshots_agree(evidence: Evidence) -> Fields:
-    """Two snapshots that end at one offset differ."""
-    other, last = only(evidence.before), evidence.last
+    """Two snapshots that end at one offset differ; or one differs from its node's log, or was kept by nobody."""
+    last = evidence.last
+    fields: Fields = {"node": last["node"], "offset": last["offset"]}
+    if not evidence.before:
+        sure(last["reason"] == "installed")
+        return fields
+    other = only(evidence.before)
+    if other["kind"] == "append":
+        sure(other["node"] == last["node"] and other["entry_term"] != last["entry_term"])
+        return fields | {"term": last["entry_term"], "other_term": other["entry_term"]}
+    if other["kind"] != "snapshot" or (other["node"] == last["node"] and other["offset"] != last["offset"]):
+        sure(other["node"] == last["node"] and last["reason"] == "taken")
+        first = ",".join(map(str, evidence.voters))
+        sure((first if other["kind"] == "start" else other["text"]) != last["text"])
+        return fields | {"text": last["text"], "other_text": first if other["kind"] == "start" else other["text"]}
     sure(other["kind"] == last["kind"] == "snapshot" and other["offset"] == last["offset"])
     sure((other["entry_term"], other["text"]) != (last["entry_term"], last["text"]))
     return {

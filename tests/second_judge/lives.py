@@ -98,11 +98,17 @@ def cut_off(history: History) -> dict[int, list[tuple[int, int]]]:
 
 
 def falls_quiet(history: History) -> bool:
-    """Whether a node that runs records nothing any more while others record 12 events: its record may end early."""
+    """Whether a node that runs records nothing any more while others record 12 events: its record may end early.
+
+    One that is no voter in the only configuration, and has begun nothing, is none of them.
+    """
     reported = [e for e in history.events if e.dirty is not None and e.node is not None]
     place = {e.node: i for i, e in enumerate(reported, 1)}
     last = {e.node: e for e in history.events if e.node is not None and (e.dirty is not None or e.kind in GONE)}
-    return any(len(reported) - at >= 12 and last[node].kind not in GONE for node, at in place.items())
+    runs = {node for node, e in last.items() if e.kind not in GONE}
+    if history.voters and not history.configurations:
+        runs -= {n for n in runs if n not in history.voters and (last[n].term, last[n].dirty) == (0, -1)}
+    return any(len(reported) - at >= 12 and node in runs for node, at in place.items())
 
 
 def silent(history: History) -> set[int]:

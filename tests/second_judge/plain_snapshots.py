@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from plain import GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, total
+from itertools import pairwise
+
+from plain import GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, halves_in, total
 
 
 def applied_before(history: History, e: Event) -> int | None:
@@ -80,11 +82,86 @@ def in_a_snapshot(history: History, trim: Event) -> Count:
     return JUDGED + VIOLATED if begun and not ended else Count()
 
 
+def in_this_life(history: History, e: Event) -> list[Event]:
+    """What the node recorded before this event, since its process started or its log began anew."""
+    own = [a for a in history.events if a.seq < e.seq and a.node == e.node]
+    begins = [
+        i
+        for i, a in enumerate(own)
+        if a.kind in ("start", *GONE) or (a.kind == "trim" and (a.dirty is None or a.dirty < a.offset))
+    ]
+    return own[begins[-1] :] if begins else own
+
+
+def term_at(history: History, e: Event) -> int | None:
+    """The term of the entry at the end of a snapshot in the log of who takes it; None: that is not known."""
+    log: dict[int, int] = {}
+    for a in in_this_life(history, e):
+        if a.kind in ("append", "truncate", "gap"):
+            log = {offset: term for offset, term in log.items() if offset < a.offset}
+        if a.kind == "append":
+            log |= dict.fromkeys(a.offsets, a.entry_term)
+    return log.get(e.offset)
+
+
+def configuration_at(history: History, e: Event) -> str | None:
+    """The configuration in force at the end of a snapshot in the log of who takes it; None: that is not known, or it
+    is the first one."""
+    found: dict[int, str] = {}
+    for a in in_this_life(history, e):
+        if a.kind in ("truncate", "gap", "configuration"):
+            found = {offset: text for offset, text in found.items() if offset < a.offset}
+        if a.kind == "snapshot" and a.reason == "installed":
+            found = {offset: text for offset, text in found.items() if offset > a.offset}
+        if a.kind == "configuration" or (a.kind == "snapshot" and a.reason == "installed"):
+            found[a.offset] = a.text
+    last = max((offset for offset in found if offset <= e.offset), default=None)
+    return None if last is None else found[last]
+
+
+def is_first(history: History, text: str) -> bool:
+    """Whether a text says the configuration that the run began with."""
+    halves = halves_in(text)
+    return len(halves) == 1 and {*halves[0]} == {*history.voters}
+
+
+def as_in_its_log(history: History, e: Event) -> Count:
+    """A snapshot that a node takes has the term and the configuration that its log has there."""
+    count = Count()
+    term, text, life = term_at(history, e), configuration_at(history, e), in_this_life(history, e)
+    if term is not None:
+        count += JUDGED if term == e.entry_term else JUDGED + VIOLATED
+    if text is not None:
+        count += JUDGED if text == e.text else JUDGED + VIOLATED
+    elif history.voters and life and life[0].kind == "start" and life[0].dirty == -1:
+        count += JUDGED if is_first(history, e.text) else JUDGED + VIOLATED
+    return count
+
+
+def was_kept(history: History, e: Event) -> Count:
+    """A snapshot that a node installs was kept by another one before."""
+    before = [a for a in history.events if a.seq < e.seq and a.node is not None]
+    if any(a.kind == "snapshot" and a.offset == e.offset and a.node != e.node for a in before):
+        return JUDGED
+    lives = [a for a in before if a.kind in ("start", *GONE)]
+    cut_off = any(a.kind in GONE and a.kind != "stop" for a in lives)
+    for node in {a.node for a in lives}:
+        own = [a.kind for a in lives if a.node == node]
+        cut_off = cut_off or any(pair == ("start", "start") for pair in pairwise(own))
+    begun = {a.node for a in lives if a.kind == "start" and a.dirty == -1}
+    size = max(history.nodes, len(history.voters))
+    return UNJUDGED if cut_off or len(begun) < size or not size else JUDGED + VIOLATED
+
+
 def snapshots_agree(history: History) -> Count:
-    """Each snapshot says of its last entry what the first one that ends there said."""
+    """Each snapshot says of its last entry what the first one that ends there said, and the log of who took it."""
     count = Count()
     first: dict[int, Event] = {}
     for e in history.events:
+        if e.kind == "snapshot" and e.reason == "taken":
+            count += as_in_its_log(history, e)
+        elif e.kind == "snapshot" and e.reason == "installed":
+            count += was_kept(history, e)
         if e.kind == "snapshot" and first.setdefault(e.offset, e) is not e:
             same = (e.entry_term, e.text) == (first[e.offset].entry_term, first[e.offset].text)
             count += JUDGED if same else JUDGED + VIOLATED

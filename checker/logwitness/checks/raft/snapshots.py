@@ -1,20 +1,41 @@
 """What the state machines of nodes apply, and the snapshots that logs begin behind.
 
 Both are rare beside entries: a node applies what was committed since it last did, and takes a snapshot before it trims.
-They are judged one by one, with plain dictionaries. Sources: raft.md#apply, raft.md#snapshot, raft.md#snapshot-install.
+They are judged one by one, with plain dictionaries; of the entries of a node it is only known where their term changes.
+Sources: raft.md#apply, raft.md#snapshot, raft.md#snapshot-install.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import numpy as np
 
 from loghistory.schema import Kind
 from loghistory.vocabularies.snapshots import SnapshotFrom
 
-from ..codes import APPLY, CRASH, NO_NODE, NULL, POWER_LOSS, REASONS, SNAPSHOT, START, STOP, STORAGE_ERROR, TRIM, among
-from ..columns import Columns
+from ..codes import (
+    APPEND,
+    APPLY,
+    CONFIGURATION,
+    CRASH,
+    GAP,
+    NO_NODE,
+    NULL,
+    POWER_LOSS,
+    REASONS,
+    SNAPSHOT,
+    START,
+    STOP,
+    STORAGE_ERROR,
+    TRIM,
+    TRUNCATE,
+    among,
+)
+from ..columns import Array, Columns
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
+from .configurations import parsed
 from .protocol import RAFT
 
 APPLIED = Check(
@@ -52,17 +73,26 @@ COVERED = Check(
 )
 AGREE = Check(
     id="snapshots-agree",
-    rule="Snapshots that end at one offset have the same term and the same configuration.",
-    source=("raft.md#snapshot", "raft.md#snapshot-configuration"),
-    fact="a snapshot that ends at an offset at which another one ends",
-    sentence="Node {node} keeps a snapshot of all up to offset {offset}, in term {term} with the configuration {text}; "
-    "node {other} kept one in term {other_term} with the configuration {other_text}.",
+    rule="Snapshots that end at one offset have the same term and the same configuration: those that the log of who "
+    "takes it has there. A snapshot that is installed was kept by another node before.",
+    source=("raft.md#snapshot", "raft.md#snapshot-configuration", "raft.md#snapshot-transfer"),
+    fact="a snapshot that ends at an offset at which another one ends; the term, and the configuration, of one that is "
+    "taken, where the log is known; one that is installed, where it is known who kept it",
+    sentence={
+        "apart": "Node {node} keeps a snapshot of all up to offset {offset}, in term {term} with the configuration "
+        "{text}; node {other} kept one in term {other_term} with the configuration {other_text}.",
+        "term": "Node {node} took a snapshot of all up to offset {offset} in term {term}; the entry there has term "
+        "{other_term}.",
+        "configuration": "Node {node} took a snapshot of all up to offset {offset} with the configuration {text}; "
+        "{other_text} is in force there.",
+        "kept": "Node {node} installed a snapshot of all up to offset {offset}, which no other node had kept.",
+    },
     kinds=(Kind.SNAPSHOT,),
     columns=("node", "offset", "entry_term", "text"),
 )
 
 _TAKEN, _INSTALLED = REASONS[SnapshotFrom.TAKEN], REASONS[SnapshotFrom.INSTALLED]
-_TELLING = (APPLY, SNAPSHOT, TRIM, START, STOP, CRASH, POWER_LOSS, STORAGE_ERROR)
+_TELLING = (APPLY, SNAPSHOT, TRIM, START, STOP, CRASH, POWER_LOSS, STORAGE_ERROR, TRUNCATE, GAP, CONFIGURATION)
 
 
 class _Event(NamedTuple):
@@ -92,6 +122,70 @@ class _Applied:
     """The event by which it started, as long as it has applied nothing since."""
 
 
+class _Run(NamedTuple):
+    """Entries of one term in a log, without a hole: the first offset, the last one if others follow, and who wrote
+    the first."""
+
+    first: int
+    last: int
+    term: int
+    seq: int
+
+
+_GOES_ON, _BEGINS = 1, 2
+"""How an append follows the one before it in its log: as far as it is known by then, or perhaps not."""
+
+
+@dataclass(slots=True)
+class _Log:
+    """What the log of a node holds, as far as it was written in this life."""
+
+    runs: list[_Run] = field(default_factory=list)
+    end: int = -1  # the last offset written
+    term: int = NULL  # and its term
+    changes: list[tuple[int, int, int]] = field(default_factory=list)  # configurations: offset, which one, event
+    whole: int = -1  # the start with an empty log, behind which no configuration is missing; -1: some may be
+
+    def cut(self, offset: int) -> None:
+        """What is from this offset on is gone."""
+        while self.runs and self.runs[-1].first >= offset:
+            self.runs.pop()
+            self.end = self.runs[-1].last if self.runs else self.end
+        self.end = min(self.end, offset - 1)
+
+    def at(self, offset: int) -> _Run | None:
+        """The entries among which the one at an offset is; None: that is not known."""
+        within = [run for run in self.runs if run.first <= offset]
+        if not within:
+            return None
+        last = within[-1].last if within[-1] is not self.runs[-1] else self.end
+        return within[-1] if offset <= last else None
+
+
+def _turns(columns: Columns) -> Array:
+    """By event: whether it is an append that may not go on behind the one before, in its term; or else one with
+    something else of its node, or nothing, behind it."""
+    turns = np.zeros(len(columns.kind), dtype=np.int8)
+    appends = columns.kind == APPEND
+    places = np.flatnonzero((appends | among(columns.kind, _TELLING)) & (columns.node != NO_NODE))
+    if appends.any():
+        nodes = columns.node[places]
+        if nodes.max() < 1 << 15:
+            nodes = nodes.astype(np.int16)  # sorted several times faster
+        places = places[np.argsort(nodes, kind="stable")]
+        node, first, last, term, append = (
+            column[places]
+            for column in (columns.node, columns.offset, columns.last_offset, columns.entry_term, appends)
+        )
+        begins = np.ones(len(places) + 1, dtype=np.bool_)
+        follows = (node[1:] == node[:-1]) & append[1:] & append[:-1]
+        begins[1:-1] = ~(follows & (term[1:] == term[:-1]) & (first[1:] == last[:-1] + 1))
+        turns[places[begins[1:]]] = _GOES_ON
+        turns[places[begins[:-1]]] = _BEGINS
+    turns[~appends] = 0
+    return turns
+
+
 class SnapshotsFold:
     """Judges the snapshots of one log; see the module."""
 
@@ -107,11 +201,24 @@ class SnapshotsFold:
         self._trims: dict[int, _Event] = {}  # the last trim of a node that no snapshot covers yet
         self._trimmed = 0  # trims that a snapshot covers
         self._uncovered: list[tuple[int, _Event, int, int]] = []  # shown by what, the trim, what is kept, what follows
+        self._logs: dict[int, _Log] = {}
+        self._keepers: dict[int, set[int]] = {}  # by offset: who kept a snapshot that ends there
+        self._begun: set[int] = set()  # whose record begins with an empty log
+        self._running: set[int] = set()
+        self._cut_off = False  # the record of a node may lack what it did last
+        self._voters = {*setting.voters}
+        self._size = max(setting.nodes, len(setting.voters))
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the log."""
-        for row in columns.rows(among(columns.kind, _TELLING), *_Event._fields):
+        turns = _turns(columns)
+        told = among(columns.kind, _TELLING) | (turns > 0)
+        for row, turn in zip(columns.rows(told, *_Event._fields), turns[told].tolist(), strict=True):
             e = _Event(*row)
+            if turn == _GOES_ON:
+                self._logs[e.node].end = e.last_offset
+            elif e.node != NO_NODE:
+                self._writes(e)
             if e.kind in (APPLY, SNAPSHOT):
                 self._covers_trim(e)
             if e.kind == APPLY:
@@ -123,7 +230,7 @@ class SnapshotsFold:
                 if e.node in self._own and self._own[e.node].offset >= e.offset - 1:
                     self._trimmed += 1
                     del self._trims[e.node]
-            elif e.node != NO_NODE:
+            elif e.node != NO_NODE and e.kind not in (APPEND, TRUNCATE, GAP, CONFIGURATION):
                 self._nodes.pop(e.node, None)
                 self._trims.pop(e.node, None)
                 if e.kind == START:
@@ -131,6 +238,39 @@ class SnapshotsFold:
                 elif e.kind != STOP:
                     # The end of its record may lack a snapshot.
                     self._empty.pop(e.node, None)
+
+    def _writes(self, e: _Event) -> None:
+        """Note what the log of a node holds."""
+        log = self._logs.setdefault(e.node, _Log())
+        if e.kind == APPEND:
+            log.cut(e.offset)
+            if (e.offset, e.entry_term) != (log.end + 1, log.term) or not log.runs:
+                if log.runs:
+                    log.runs[-1] = log.runs[-1]._replace(last=log.end)
+                log.runs.append(_Run(e.offset, e.last_offset, e.entry_term, e.seq))
+            log.end, log.term = e.last_offset, e.entry_term
+        elif e.kind in (TRUNCATE, GAP):
+            log.cut(e.offset)
+            log.changes = [change for change in log.changes if change[0] < e.offset]
+        elif e.kind == CONFIGURATION:
+            log.changes = [change for change in log.changes if change[0] < e.offset]
+            log.changes.append((e.offset, e.value, e.seq))
+        elif e.kind == TRIM and e.dirty < e.offset:
+            self._logs[e.node] = _Log()
+        elif e.kind in (START, STOP, CRASH, POWER_LOSS, STORAGE_ERROR):
+            self._logs[e.node] = _Log(whole=e.seq if e.kind == START and e.dirty == -1 else -1)
+            self._lives(e)
+
+    def _lives(self, e: _Event) -> None:
+        """Note whose record is whole."""
+        if e.kind == START:
+            self._cut_off = self._cut_off or e.node in self._running
+            self._running.add(e.node)
+            if e.dirty == -1:
+                self._begun.add(e.node)
+        else:
+            self._running.discard(e.node)
+            self._cut_off = self._cut_off or e.kind != STOP
 
     def _state(self, e: _Event) -> _Applied:
         """What is known of the node in the life that the event is of."""
@@ -172,6 +312,11 @@ class SnapshotsFold:
             self._covers(e, "installed", offsets, -1)
         if e.reason == _INSTALLED and node.upto < e.offset:
             node.upto, node.seq, node.started = e.offset, e.seq, -1
+        if e.reason == _TAKEN:
+            self._is_of_its_log(e)
+        elif e.reason == _INSTALLED:
+            self._was_kept(e)
+        self._keepers.setdefault(e.offset, set()).add(e.node)
         first = self._kept.setdefault(e.offset, e)
         if first is e:
             return
@@ -180,6 +325,7 @@ class SnapshotsFold:
             self._agree.violation(
                 first.seq,
                 e.seq,
+                way="apart",
                 node=e.node,
                 offset=e.offset,
                 term=e.entry_term,
@@ -188,6 +334,45 @@ class SnapshotsFold:
                 other_term=first.entry_term,
                 other_text=self._words.text(first.value),
             )
+
+    def _is_of_its_log(self, e: _Event) -> None:
+        """A snapshot that a node takes has the term and the configuration that its log has there."""
+        log = self._logs.get(e.node, _Log())
+        run = log.at(e.offset)
+        if run is not None:
+            self._agree.judged += 1
+            if run.term != e.entry_term:
+                said = {"node": e.node, "offset": e.offset, "term": e.entry_term, "other_term": run.term}
+                self._agree.violation(run.seq, e.seq, way="term", **said)
+        changes = [change for change in log.changes if change[0] <= e.offset]
+        text, first = self._words.text(e.value), ",".join(map(str, sorted(self._voters)))
+        if changes:
+            _, value, seq = changes[-1]
+            same, other, shown = value == e.value, self._words.text(value), (seq, e.seq)
+        elif log.whole >= 0 and self._voters:
+            found = parsed(text)
+            same = found is not None and not found.old and {*found.voters} == self._voters
+            other, shown = first, (log.whole, e.seq)
+        else:
+            return
+        self._agree.judged += 1
+        if not same:
+            self._agree.violation(
+                *shown, way="configuration", node=e.node, offset=e.offset, text=text, other_text=other
+            )
+
+    def _was_kept(self, e: _Event) -> None:
+        """A snapshot that a node installs was sent by one that kept it."""
+        log = self._logs.setdefault(e.node, _Log())
+        log.changes = [change for change in log.changes if change[0] > e.offset]
+        log.changes.insert(0, (e.offset, e.value, e.seq))
+        if self._keepers.get(e.offset, set()) - {e.node}:
+            self._agree.judged += 1
+        elif not self._cut_off and len(self._begun) >= self._size > 0:
+            self._agree.judged += 1
+            self._agree.violation(e.seq, way="kept", node=e.node, offset=e.offset)
+        else:
+            self._agree.unjudged += 1
 
     def _covers_trim(self, e: _Event) -> None:
         """What a log was trimmed of is in a snapshot that its node took before; or is sent one by, and keeps next."""
@@ -233,7 +418,10 @@ FAMILY = Family(
     "snapshots",
     (APPLIED, COVERED, AGREE),
     frozenset(
-        {Kind.APPLY, Kind.SNAPSHOT, Kind.TRIM, Kind.START, Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR}
+        {
+            *(Kind.APPLY, Kind.SNAPSHOT, Kind.TRIM, Kind.START, Kind.STOP, Kind.CRASH, Kind.POWER_LOSS),
+            *(Kind.STORAGE_ERROR, Kind.APPEND, Kind.TRUNCATE, Kind.GAP, Kind.CONFIGURATION),
+        }
     ),
     (
         *("node", "incarnation", "offset", "last_offset", "entry_term"),

@@ -19,6 +19,7 @@ from ..codes import (
     CARRIES_STATE,
     COMMIT,
     COMPACT,
+    CONFIGURATION,
     ENDS,
     ENQUEUE,
     FAULT,
@@ -726,7 +727,7 @@ class NodesFold(KernelFold):
         self._log.untold[0] = NULL
         self._log.nameless[0] = -1
         self._messages = Messages()
-        self._unshown = {APPEND, FLUSH}
+        self._unshown = {APPEND, FLUSH, CONFIGURATION}
 
     def run(self, columns: Columns) -> None:
         """Judge the events, each against what its node stated before; nodes are indices."""
@@ -771,9 +772,15 @@ class NodesFold(KernelFold):
         _close.form(self.setting.compiled)(self._nodes, self._log, self.found)
 
     def finish(self) -> Verdicts:
-        """Answer, and say since when a node that runs records nothing."""
+        """Answer, and say since when a node that runs records nothing; not one that is no voter and has begun
+        nothing."""
         runs = np.isin(self._nodes.life, (_RUNS, _OWES, _EMPTIED))
         quiet = runs & (self._log.reported[0] - self._nodes.reported >= QUIET)
+        if self.setting.voters and CONFIGURATION in self._unshown:
+            voters = [name in self.setting.voters for name in self.nodes.names[: len(quiet)]]
+            idle = (self._nodes.term == 0) & (self._nodes.dirty == -1)
+            idle[: len(voters)] &= ~np.array(voters, dtype=np.bool_)
+            quiet &= ~idle
         since = int(self._nodes.seq[quiet].min()) if quiet.any() else None
         return replace(super().finish(), quiet_since=since)
 
