@@ -151,12 +151,19 @@ def _answer(id_: str, logs: list[History]) -> Answer:
     counts = []
     for log in logs:
         c = TWINS[id_](log)
-        late = id_ in LOOKS_BACK and TWINS["completes-what-is-open"](log).unjudged > 0
+        late = id_ in LOOKS_BACK and _begins_late(log)
         if c.violated and (id_ in DOUBTFUL or late):
             c = Count(c.judged, 0, c.excused, c.unjudged + c.violated, lacking=1)
         counts.append(c)
     count = total(counts)
     return Answer(count.verdict, count._replace(lacking=0))
+
+
+def _begins_late(log: History) -> bool:
+    """Whether the record of a log begins late: with an operation that is open, or a node that holds something."""
+    starts = TWINS["starts-are-recorded"](log)
+    before = starts.judged > 0 and starts.unjudged + starts.violated > 0
+    return before or TWINS["completes-what-is-open"](log).unjudged > 0
 
 
 def _differ(id_: str, one: Answer, other: Answer) -> bool:

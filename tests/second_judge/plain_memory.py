@@ -37,7 +37,8 @@ def bounded_memory(history: History) -> Count:
             )
             wrong = held > history.memory_bytes or held != e.reserved or many or again
             count += JUDGED + VIOLATED if wrong else JUDGED
-    return count.if_shown(lacks=count.unjudged > 0)
+    silent = count.violated > 0 and not history.has("hand_over")
+    return count.if_shown(lacks=count.unjudged > 0, void=silent)
 
 
 def since_it_leads(events: list[Event]) -> list[Event] | None:

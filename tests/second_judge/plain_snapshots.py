@@ -7,14 +7,19 @@ from itertools import pairwise
 from plain import GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, halves_in, total
 
 
+def starts_over(e: Event) -> bool:
+    """Whether a log was trimmed of all that it held, to begin behind a snapshot."""
+    return e.kind == "trim" and (e.dirty is None or e.dirty < e.offset)
+
+
 def applied_before(history: History, e: Event) -> int | None:
     """Up to where the node had applied its log in the life that the event is of; None: nobody knows."""
     reported = [a for a in history.events if a.seq < e.seq and a.node == e.node]
-    own = [a for a in reported if a.kind in ("apply", "snapshot", "start", *GONE)]
+    own = [a for a in reported if a.kind in ("apply", "snapshot", "start", *GONE) or starts_over(a)]
     upto: int | None = None
     incarnation = None
     for a in own:
-        ends = a.kind in ("start", *GONE)
+        ends = a.kind in ("start", "trim", *GONE)
         if ends or a.incarnation != incarnation:
             upto = None
         incarnation = a.incarnation
@@ -28,7 +33,7 @@ def applied_before(history: History, e: Event) -> int | None:
 def began_with(history: History, e: Event) -> int | None:
     """Where the node begins to apply in the life that the event is of: behind its last snapshot; None: nobody knows."""
     known = [a for a in history.events if a.seq < e.seq and a.node == e.node]
-    ends = [a for a in known if a.kind in ("start", *GONE)]
+    ends = [a for a in known if a.kind in ("start", *GONE) or starts_over(a)]
     if not ends or ends[-1].kind != "start" or ends[-1].incarnation != e.incarnation:
         return None
     start = ends[-1]
@@ -60,7 +65,10 @@ def snapshot_is_committed(history: History) -> Count:
         taken = [applied_before(history, e), e.commit]
         bounds = taken if e.reason == "taken" else [e.dirty, e.flushed, e.commit, e.visible]
         known = [each for each in bounds if each is not None]
-        count += UNJUDGED if not known else JUDGED if min(known) >= e.offset else JUDGED + VIOLATED
+        short = bool(known) and min(known) < e.offset
+        if short and e.reason == "taken" and not history.has("apply") and (e.commit is None or e.commit >= e.offset):
+            known = []
+        count += UNJUDGED if not known else JUDGED + VIOLATED if short else JUDGED
     if history.has("snapshot"):
         count += total(in_a_snapshot(history, e) for e in history.events if e.kind == "trim")
     return count
@@ -85,11 +93,7 @@ def in_a_snapshot(history: History, trim: Event) -> Count:
 def in_this_life(history: History, e: Event) -> list[Event]:
     """What the node recorded before this event, since its process started or its log began anew."""
     own = [a for a in history.events if a.seq < e.seq and a.node == e.node]
-    begins = [
-        i
-        for i, a in enumerate(own)
-        if a.kind in ("start", *GONE) or (a.kind == "trim" and (a.dirty is None or a.dirty < a.offset))
-    ]
+    begins = [i for i, a in enumerate(own) if a.kind in ("start", *GONE) or starts_over(a)]
     return own[begins[-1] :] if begins else own
 
 
@@ -131,10 +135,11 @@ def as_in_its_log(history: History, e: Event) -> Count:
     term, text, life = term_at(history, e), configuration_at(history, e), in_this_life(history, e)
     if term is not None:
         count += JUDGED if term == e.entry_term else JUDGED + VIOLATED
+    other = JUDGED + VIOLATED if history.configurations else UNJUDGED + Count(lacking=1)
     if text is not None:
-        count += JUDGED if text == e.text else JUDGED + VIOLATED
+        count += JUDGED if text == e.text else other
     elif history.voters and life and life[0].kind == "start" and life[0].dirty == -1:
-        count += JUDGED if is_first(history, e.text) else JUDGED + VIOLATED
+        count += JUDGED if is_first(history, e.text) else other
     return count
 
 

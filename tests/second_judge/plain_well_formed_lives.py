@@ -32,12 +32,13 @@ def nothing_while_down(history: History) -> Count:
 
 
 def starts_are_recorded(history: History) -> Count:
-    """In a log that shows starts, a node starts first."""
+    """In a log that shows starts, a node starts first; what its log holds by then is not judged."""
     count = Count()
     missing = JUDGED + VIOLATED if history.has("start") else UNJUDGED
     for act in acts(history):
         if not act.seen and act.event.kind not in GONE:
             count += JUDGED if act.event.kind == "start" else missing
+            count += UNJUDGED if act.event.kind == "start" and (act.event.dirty or 0) >= 0 else Count()
     return count
 
 

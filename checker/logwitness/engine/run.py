@@ -13,11 +13,14 @@ from ..checks import all_checks, families
 from ..checks.contract import Check, Loss, Outcome, Verdict, Verdicts, outcome, summed, worst
 from ..checks.well_formed.operations import BEGINS_LATE, COMPLETES
 from ..checks.well_formed.operations import CHECKS as OPERATIONS
+from ..checks.well_formed.rules import CHECKS as NODES
+from ..checks.well_formed.rules import STARTED
 from .doubt import explained
 
 HOLDS, VIOLATED, UNUSABLE, UNDECIDED = 0, 1, 2, 3
 """Exit statuses (architecture, "Verdicts")."""
 _COMPLETES = OPERATIONS[COMPLETES].id
+_STARTS = NODES[STARTED].id
 _TRIMS = "trim-within-commit"
 """Judged where nodes are seen to trim."""
 
@@ -149,9 +152,12 @@ def _without_ground(answers: Sequence[Verdicts]) -> dict[str, list[str]]:
 def _begun_late(found: Verdicts) -> Verdicts:
     """What is said of a log whose record begins late: what may come from before that is undecided.
 
-    Source: history-checks.md#begins-late.
+    Source: history-checks.md#begins-late, history-checks.md#starts-are-recorded.
     """
-    if not any(each.unjudged and each.id == _COMPLETES for each in found.outcomes):
+    late = (
+        each.unjudged and (each.id == _COMPLETES or (each.id == _STARTS and each.judged)) for each in found.outcomes
+    )
+    if not any(late):
         return found
     back = _looking_back()
     outcomes = (explained(each, BEGINS_LATE) if each.violated and each.id in back else each for each in found.outcomes)

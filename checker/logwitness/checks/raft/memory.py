@@ -474,7 +474,7 @@ class MemoryFold(KernelFold):
         self._unseen = _Unseen(values, seqs, used=np.zeros(MAX_NODES, dtype=np.int64))
         firsts, lasts, events = (np.full((MAX_NODES, _HANDED), _NONE, dtype=np.int64) for _ in range(3))
         self._handed = _Handed(firsts, lasts, events, used=np.zeros(MAX_NODES, dtype=np.int64))
-        self._enqueued = self._nameless = False
+        self._enqueued = self._nameless = self._handed_over = False
         limits = (_NONE if limit is None else limit for limit in (setting.memory_bytes, setting.max_in_flight))
         self._limits = np.array([*limits], dtype=np.int64)
 
@@ -485,9 +485,15 @@ class MemoryFold(KernelFold):
         self._batches = _with_room(self._batches, int(np.count_nonzero(kinds == APPEND)))
         self._queue = _with_rows(self._queue, int(np.count_nonzero(enqueued)))
         self._enqueued = self._enqueued or bool(enqueued.any())
+        self._handed_over = self._handed_over or bool((kinds == HAND_OVER).any())
         self._nameless = self._nameless or bool((np.asarray(columns.value)[enqueued] == NULL).any())
         known = self._offices, self._batches, self._queue, self._unseen, self._handed
         _scan.form(self.setting.compiled)(columns, *known, self._limits, self.found)
+
+    def void(self) -> dict[int, str]:
+        """Where nobody says what is handed over, memory may have been."""
+        silent = self.found.violated[BOUNDED] and not self._handed_over
+        return {BOUNDED: "leaders hold memory for appends, but no hand-over is recorded"} if silent else {}
 
     def end(self) -> None:
         """Where nobody says what is enqueued, its order is no fact."""

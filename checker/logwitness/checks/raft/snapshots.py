@@ -8,7 +8,7 @@ Sources: raft.md#apply, raft.md#snapshot, raft.md#snapshot-install.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -92,6 +92,8 @@ AGREE = Check(
 )
 
 _TAKEN, _INSTALLED = REASONS[SnapshotFrom.TAKEN], REASONS[SnapshotFrom.INSTALLED]
+_Shown: TypeAlias = tuple[tuple[int, ...], dict[str, object]]
+"""What may be a violation: the events that show it, and the fields of its sentence."""
 _TELLING = (APPLY, SNAPSHOT, TRIM, START, STOP, CRASH, POWER_LOSS, STORAGE_ERROR, TRUNCATE, GAP, CONFIGURATION)
 
 
@@ -205,6 +207,9 @@ class SnapshotsFold:
         self._keepers: dict[int, set[int]] = {}  # by offset: who kept a snapshot that ends there
         self._begun: set[int] = set()  # whose record begins with an empty log
         self._running: set[int] = set()
+        self._shows_apply = self._changes = False  # what nodes apply, and changes of the configuration, are recorded
+        self._unapplied: list[_Shown] = []  # snapshots of more than was applied, if that is recorded
+        self._unlike: list[_Shown] = []  # and those with another configuration than is in force, likewise
         self._cut_off = False  # the record of a node may lack what it did last
         self._voters = {*setting.voters}
         self._size = max(setting.nodes, len(setting.voters))
@@ -227,6 +232,9 @@ class SnapshotsFold:
                 self._keeps(e)
             elif e.kind == TRIM:
                 self._trims[e.node] = e
+                if e.dirty < e.offset:
+                    # Its log starts over behind a snapshot, which says from where on it applies.
+                    self._nodes.pop(e.node, None)
                 if e.node in self._own and self._own[e.node].offset >= e.offset - 1:
                     self._trimmed += 1
                     del self._trims[e.node]
@@ -253,6 +261,7 @@ class SnapshotsFold:
             log.cut(e.offset)
             log.changes = [change for change in log.changes if change[0] < e.offset]
         elif e.kind == CONFIGURATION:
+            self._changes = True
             log.changes = [change for change in log.changes if change[0] < e.offset]
             log.changes.append((e.offset, e.value, e.seq))
         elif e.kind == TRIM and e.dirty < e.offset:
@@ -292,6 +301,7 @@ class SnapshotsFold:
 
     def _applies(self, e: _Event) -> None:
         node = self._state(e)
+        self._shows_apply = True
         self._applied.judged += 1
         if e.last_offset > e.commit:
             self._applied.violation(e.seq, way="uncommitted", node=e.node, last=e.last_offset, commit=e.commit)
@@ -355,11 +365,10 @@ class SnapshotsFold:
             other, shown = first, (log.whole, e.seq)
         else:
             return
-        self._agree.judged += 1
-        if not same:
-            self._agree.violation(
-                *shown, way="configuration", node=e.node, offset=e.offset, text=text, other_text=other
-            )
+        if same:
+            self._agree.judged += 1
+        else:
+            self._unlike.append((shown, {"node": e.node, "offset": e.offset, "text": text, "other_text": other}))
 
     def _was_kept(self, e: _Event) -> None:
         """A snapshot that a node installs was sent by one that kept it."""
@@ -397,8 +406,12 @@ class SnapshotsFold:
         short = next(((what, reached) for what, reached in known.items() if reached < e.offset), None)
         if short is not None:
             what, reached = short
-            shown = (applied, e.seq) if what == "applied" else (e.seq,)
-            self._covered.violation(*shown, way=way, node=e.node, offset=e.offset, reached=reached, what=what)
+            if what == "applied":
+                self._covered.judged -= 1
+                said: dict[str, object] = {"node": e.node, "offset": e.offset, "reached": reached}
+                self._unapplied.append(((applied, e.seq), said))
+                return
+            self._covered.violation(e.seq, way=way, node=e.node, offset=e.offset, reached=reached, what=what)
 
     def violated(self) -> frozenset[str]:
         """The ids of the checks that are violated so far (`Watchful`)."""
@@ -406,12 +419,27 @@ class SnapshotsFold:
 
     def finish(self) -> Verdicts:
         """The outcomes of the checks of what was applied, what snapshots cover, and whether these agree."""
+        # Where nobody says what is applied, or that the configuration changed, it may have been so.
+        if self._shows_apply:
+            self._covered.judged += len(self._unapplied)
+            for events, said in self._unapplied:
+                self._covered.violation(*events, way="taken", what="applied", **said)
+        else:
+            self._covered.unjudged += len(self._unapplied)
+        unsaid = None
+        if self._changes:
+            self._agree.judged += len(self._unlike)
+            for events, said in self._unlike:
+                self._agree.violation(*events, way="configuration", **said)
+        elif self._unlike:
+            self._agree.unjudged += len(self._unlike)
+            unsaid = "snapshots have another configuration than before, but no change of it is recorded"
         if self._kept:
             self._covered.judged += self._trimmed + len(self._uncovered)
             for shown, trim, reached, then in self._uncovered:
                 said = {"node": trim.node, "offset": trim.offset, "reached": reached}
                 self._covered.violation(shown, trim.seq, then, way="without" if reached == NULL else "trimmed", **said)
-        return Verdicts(tuple(each.outcome() for each in (self._applied, self._covered, self._agree)))
+        return Verdicts((self._applied.outcome(), self._covered.outcome(), self._agree.outcome(unsaid)))
 
 
 FAMILY = Family(

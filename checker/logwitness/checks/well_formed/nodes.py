@@ -249,6 +249,7 @@ def _start(
     log.starts[0] += 1
     if life == _UNSEEN:
         found.judged[STARTED] += 1
+        found.unjudged[STARTED] += dirty >= 0  # what came before is not recorded
     elif life == _DOWN:
         found.judged[ENDED] += 1
         found.judged[DOWN] += 1
