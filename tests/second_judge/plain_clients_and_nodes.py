@@ -231,7 +231,9 @@ def ok_after_commit(history: History) -> Count:
     count = Count()
     for answered in _answered(history):
         batch = answered.batch
-        if batch is None or not answered.known or answered.begun.acks not in (None, ALL):
+        if batch is None or not answered.known:
+            continue
+        if answered.begun.acks not in (None, ALL) or (answered.begun.acks is None and batch.acks not in (None, ALL)):
             continue
         step = answered.ended
         leader = _leader(step, answered.begun.term)

@@ -420,7 +420,8 @@ def succeeded(
         found.judged[OK_AFTER_ACKED] += 1
     else:
         doubt(doubts, OK_AFTER_ACKED, value, offset, last, term, acks, by, invoked, seq, -1, vertex)
-    if acks in (ACKS_ALL, NO_ACKS):
+    # One whose acks level is not recorded has that of its entry.
+    if acks == ACKS_ALL or (acks == NO_ACKS and tree.flags[vertex] & WRITTEN in (0, WRITTEN_ALL)):
         if promised(tree, replicas, cluster, vertex, by):
             found.judged[OK_AFTER_COMMIT] += 1
         elif cluster.write_caching[0] and may_be_promised(tree, replicas, cluster, vertex):
