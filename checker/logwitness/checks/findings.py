@@ -147,6 +147,22 @@ class _Pages(threading.local):
 _pages = _Pages()
 
 
+class _Named(NamedTuple):
+    """What was named last: nodes, the names known before and after, and the indices."""
+
+    nodes: Array
+    before: list[int]
+    after: list[int]
+    indices: Array
+
+
+class _LastNamed(threading.local):
+    last: _Named | None = None
+
+
+_named = _LastNamed()
+
+
 class Nodes:
     """Node ids as small indices, in order of appearance after the voters."""
 
@@ -172,7 +188,23 @@ class Nodes:
         return self._direct
 
     def indices(self, nodes: Array) -> Array:
-        """The index of every node; -1 for none and for those beyond `MAX_NODES`."""
+        """The index of every node; -1 for none and for those beyond `MAX_NODES`.
+
+        The folds of a log name the same nodes, one after the other: the first one does the work.
+        """
+        last = _named.last
+        if last is not None and last.nodes is nodes and last.before == self.names:
+            for name in last.after[len(self.names) :]:
+                place = self._place(name)
+                if name < self._DIRECT:
+                    self._table()[name] = place
+            return last.indices
+        before = [*self.names]
+        result = self._indices(nodes)
+        _named.last = _Named(nodes, before, [*self.names], result)
+        return result
+
+    def _indices(self, nodes: Array) -> Array:
         highest = int(nodes.max(initial=-1))
         if highest < 0:
             return nodes
