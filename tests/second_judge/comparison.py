@@ -35,6 +35,9 @@ DOUBTFUL = {each.id for family in house_families() for each in family.checks if 
 LOOKS_BACK = {each.id for family in house_families() for each in family.checks if each.looks_back}
 """The checks that accuse of what may come from before a record that begins late."""
 
+FROM_START = {each.id for family in house_families() for each in family.checks if each.from_start}
+"""And those that accuse by what a node did before, where a record begins while nodes run."""
+
 OF_OPERATIONS = {each.id: each for family in house_families() for each in family.checks if family.operations}
 """The checks that judge what clients do with a log."""
 
@@ -151,7 +154,8 @@ def _answer(id_: str, logs: list[History]) -> Answer:
     counts = []
     for log in logs:
         c = TWINS[id_](log)
-        late = id_ in LOOKS_BACK and _begins_late(log)
+        begins = _begins_late(log)
+        late = (id_ in LOOKS_BACK and bool(begins)) or (id_ in FROM_START and "running" in begins)
         if c.violated and (id_ in DOUBTFUL or late):
             c = Count(c.judged, 0, c.excused, c.unjudged + c.violated, lacking=1)
         counts.append(c)
@@ -159,11 +163,13 @@ def _answer(id_: str, logs: list[History]) -> Answer:
     return Answer(count.verdict, count._replace(lacking=0))
 
 
-def _begins_late(log: History) -> bool:
-    """Whether the record of a log begins late: with an operation that is open, or a node that holds something."""
+def _begins_late(log: History) -> set[str]:
+    """Why the record of a log begins late: an operation is open, a node holds something, or nodes are running."""
     starts = TWINS["starts-are-recorded"](log)
-    before = starts.judged > 0 and starts.unjudged + starts.violated > 0
-    return before or TWINS["completes-what-is-open"](log).unjudged > 0
+    found = {"open"} if TWINS["completes-what-is-open"](log).unjudged else set()
+    if starts.unjudged + starts.violated:
+        found |= {"running" if starts.violated or not starts.judged else "holds"}
+    return found
 
 
 def _differ(id_: str, one: Answer, other: Answer) -> bool:

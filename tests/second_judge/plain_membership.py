@@ -132,7 +132,7 @@ def configuration_in_force(history: History) -> Count:
                 force = force if last == force else None
             if due is not None:
                 count += UNJUDGED if force is None else JUDGED if force == due else JUDGED + VIOLATED
-    return count.if_shown(lacks=history.unreadable)
+    return count.if_shown(lacks=history.unreadable, void=count.violated > 0 and not history.has("append"))
 
 
 def _subsets(nodes: list[int]) -> Iterator[set[int]]:

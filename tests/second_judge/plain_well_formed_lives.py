@@ -34,11 +34,11 @@ def nothing_while_down(history: History) -> Count:
 def starts_are_recorded(history: History) -> Count:
     """In a log that shows starts, a node starts first; what its log holds by then is not judged."""
     count = Count()
-    missing = JUDGED + VIOLATED if history.has("start") else UNJUDGED
     for act in acts(history):
-        if not act.seen and act.event.kind not in GONE:
-            count += JUDGED if act.event.kind == "start" else missing
-            count += UNJUDGED if act.event.kind == "start" and (act.event.dirty or 0) >= 0 else Count()
+        e = act.event
+        if not act.seen and e.kind not in GONE:
+            held = UNJUDGED if (e.offset if e.kind == "append" else e.dirty + 1) > 0 else Count()
+            count += JUDGED + held if e.kind == "start" else JUDGED + VIOLATED if history.has("start") else held
     return count
 
 

@@ -86,6 +86,8 @@ class Check:
     """It accuses whoever does nothing any more: no sign that a node does, and does not record it."""
     looks_back: bool = False
     """It accuses of what came from nowhere: a record that begins late may lack where that came from."""
+    from_start: bool = False
+    """It accuses by what a node did before: a record that begins while nodes run lacks that."""
     by_trims: bool = False
     """It accuses of what lacks at the beginning of a log: a trim that is not recorded may be why."""
 

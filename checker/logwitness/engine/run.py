@@ -154,19 +154,19 @@ def _begun_late(found: Verdicts) -> Verdicts:
 
     Source: history-checks.md#begins-late, history-checks.md#starts-are-recorded.
     """
-    late = (
-        each.unjudged and (each.id == _COMPLETES or (each.id == _STARTS and each.judged)) for each in found.outcomes
-    )
-    if not any(late):
+    late = [each for each in found.outcomes if each.unjudged and each.id in (_COMPLETES, _STARTS)]
+    if not late:
         return found
-    back = _looking_back()
+    # Nodes are seen to do something before a start, or there is none.
+    running = any(each.id == _STARTS and (each.verdict is Verdict.UNDECIDED or not each.judged) for each in late)
+    back = _looking_back(running)
     outcomes = (explained(each, BEGINS_LATE) if each.violated and each.id in back else each for each in found.outcomes)
     return replace(found, outcomes=tuple(outcomes))
 
 
 @cache
-def _looking_back() -> frozenset[str]:
-    return frozenset(check.id for check in all_checks() if check.looks_back)
+def _looking_back(running: bool) -> frozenset[str]:
+    return frozenset(check.id for check in all_checks() if check.looks_back or (running and check.from_start))
 
 
 def settled(found: Verdicts) -> Verdicts:

@@ -154,6 +154,7 @@ SKIP = number(
         fields=PassedOver,
         kinds=(Kind.OBSERVE,),
         columns=_READ,
+        from_start=True,
         by_trims=True,
     ),
 )

@@ -60,6 +60,7 @@ EXPLAINED = Check(
     },
     kinds=(Kind.COMPACT,),
     columns=("node", "offset", "last_offset"),
+    from_start=True,
 )
 NEWEST = Check(
     id="newest-values-agree",

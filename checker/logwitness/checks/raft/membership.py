@@ -75,6 +75,7 @@ COMMITTED = Check(
     columns=("node", "term", "role", "offset", "commit"),
 )
 
+_UNSAID = "configurations come into force, but no append is recorded"
 _MOST_NODES = 1 << 10
 """Up to here a number of a node is its place."""
 _FEW = (CONFIGURATION, START, TRUNCATE, TRIM, LEADER)
@@ -124,10 +125,12 @@ class MembershipFold:
         self._committed = Tally(COMMITTED, setting.keep)
         self._nodes: dict[int, _Node] = {}
         self._reported: dict[tuple[int, int], _Entry] = {}  # by offset and term
+        self._appends = False
         self._unreadable = False
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the log."""
+        self._appends = self._appends or bool((columns.kind == APPEND).any())
         places = np.flatnonzero(self._telling(columns))
         names = ("seq", "kind", "node", "term", "role", "offset", "entry_term", "dirty", "commit", "value")
         for row in columns.rows(places, *names):
@@ -284,7 +287,9 @@ class MembershipFold:
     def finish(self) -> Verdicts:
         """One outcome a check; where a configuration could not be read, they say so."""
         why = NOT_READABLE if self._unreadable else None
-        return Verdicts(tuple(each.outcome(why) for each in (self._in_force, self._intersect, self._committed)))
+        unsaid = None if self._appends or not self._in_force.violated else _UNSAID
+        in_force = self._in_force.outcome(why or unsaid, void=unsaid is not None)
+        return Verdicts((in_force, *(each.outcome(why) for each in (self._intersect, self._committed))))
 
 
 class _Event(NamedTuple):

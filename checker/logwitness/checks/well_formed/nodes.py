@@ -114,6 +114,7 @@ class _Nodes(NamedTuple):
     reported: Ints  # how many such events of all nodes there were by then
     row: Ints  # of the term of its last append, in `_Leaders`
     early: Ints  # the first event before its first start
+    held: Ints  # 1: its log was not empty before that
     idle: Ints  # the first event while it was down, in a log that had shown no start by then
     restarted: Ints  # the first start whose life before had no end
     restarted_seq: Ints  # and the last event of that life
@@ -562,6 +563,7 @@ def _scan(columns: Columns, nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: 
                 _settle(nodes, found, node, -1)
             elif nodes.life[node] == _UNSEEN:
                 nodes.early[node] = seq
+                nodes.held[node] = (columns.offset[i] if kind == APPEND else columns.dirty[i] + 1) > 0
             elif nodes.life[node] == _DOWN:
                 _forget(nodes, node)
                 runs.used[node] = 0
@@ -677,7 +679,7 @@ def _close(nodes: _Nodes, log: _Log, found: Findings) -> None:
                 found.judged[STARTED] += 1
                 report(found, STARTED, Acts(node), nodes.early[node])
             else:
-                found.unjudged[STARTED] += 1
+                found.unjudged[STARTED] += nodes.held[node]
         if nodes.idle[node] >= 0:
             if log.starts[0]:
                 found.judged[DOWN] += 1
@@ -791,7 +793,7 @@ _OF_MESSAGES = lookup({Kind.SEND, Kind.RECEIVE, Kind.START, Kind.TERM, Kind.FAUL
 
 def _blank(name: str) -> int:
     """What a place of this column holds before anything is known."""
-    if name in ("life", "end", "wiped", "owes"):
+    if name in ("life", "end", "wiped", "owes", "held"):
         return 0
     return NULL if name in ("term", "dirty", "flushed", "commit", "visible") else -1
 

@@ -223,6 +223,7 @@ HOLE = number(
         fields=Ends,
         kinds=(Kind.APPEND,),
         columns=("offset", "dirty"),
+        from_start=True,
         unsettles=_STATES,
     ),
 )

@@ -184,6 +184,7 @@ READ_SHOWS_THE_NODE = number(
         fields=Returned,
         kinds=(Kind.OBSERVE, Kind.APPEND),
         columns=("node", "process", "offset", "value"),
+        from_start=True,
     ),
 )
 

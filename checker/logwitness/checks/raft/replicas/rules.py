@@ -317,6 +317,7 @@ VISIBLE_ON_MAJORITY = number(
         fields=ShownEarly,
         kinds=(Kind.APPEND,),
         columns=(*_ENTRY, "visible"),
+        from_start=True,
     ),
 )
 
