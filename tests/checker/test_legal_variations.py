@@ -21,7 +21,7 @@ _OF_NODES = ("compact", "gap", "start", "trim", "truncate")
 """Kinds without which what a log holds cannot be told; who records nodes records them."""
 
 
-def _told(rows: Rows) -> Rows:
+def _given(rows: Rows) -> Rows:
     """The events with their columns that are not null."""
     return [{name: value for name, value in row.items() if value is not None} for row in rows]
 
@@ -144,7 +144,7 @@ RUNS = ("default", "snapshots", "members")
 @pytest.mark.parametrize("way", SAME)
 def test_told_otherwise_a_run_holds(run: str, way: str) -> None:
     rows, known = recorded(run)
-    before = _told(rows)
+    before = _given(rows)
     after, configuration = SAME[way](before, known)
     assert after != before
     verdict = judged(after, configuration)
@@ -154,7 +154,7 @@ def test_told_otherwise_a_run_holds(run: str, way: str) -> None:
 @pytest.mark.parametrize("run", ["default", "leaders-fall"])
 def test_nodes_may_have_other_names(run: str) -> None:
     rows, known = recorded(run)
-    assert judged(*_other_nodes(_told(rows), known)).verdict is Verdict.HOLDS
+    assert judged(*_other_nodes(_given(rows), known)).verdict is Verdict.HOLDS
 
 
 def _parts(rows: Rows) -> Iterator[tuple[str, Rows]]:
@@ -173,7 +173,7 @@ def _parts(rows: Rows) -> Iterator[tuple[str, Rows]]:
 def test_of_what_is_left_out_nobody_is_accused(run: str) -> None:
     rows, known = recorded(run)
     accused = []
-    for part, left in _parts(_told(rows)):
+    for part, left in _parts(_given(rows)):
         verdict = judged(left, known)
         accused += [(part, each.id) for each in verdict.checks if each.verdict is Verdict.VIOLATED]
     assert not accused
@@ -182,14 +182,14 @@ def test_of_what_is_left_out_nobody_is_accused(run: str) -> None:
 def test_a_record_may_begin_on_a_log_that_is_not_empty() -> None:
     """The cluster ran before it was recorded: what its log held is not seen to be appended."""
     rows, known = recorded("default")
-    told = _told(rows)
-    cut = next(place for place, row in enumerate(told) if row["kind"] == "commit" and row["commit"] > 20)
-    last = {row["node"]: row for row in told[:cut] if "dirty" in row and "process" not in row}
+    given = _given(rows)
+    cut = next(place for place, row in enumerate(given) if row["kind"] == "commit" and row["commit"] > 20)
+    last = {row["node"]: row for row in given[:cut] if "dirty" in row and "process" not in row}
     states = ("node", "term", "dirty", "flushed", "commit", "visible")
     begun = [{name: last[node][name] for name in states} | {"time": 0, "kind": "start"} for node in sorted(last)]
     for row in begun:
         row |= {"flushed": row["dirty"], "role": "follower"}
-    reads = [row for row in told if row.get("f") == "final_read"]
+    reads = [row for row in given if row.get("f") == "final_read"]
     verdict = judged([*begun, *reads], known)
     found = {each.id: each.verdict for each in verdict.checks}
     assert Verdict.VIOLATED not in (found["phantom"], found["linearizable-log"])

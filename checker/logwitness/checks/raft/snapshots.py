@@ -217,8 +217,8 @@ class SnapshotsFold:
     def feed(self, columns: Columns) -> None:
         """Take the next events of the log."""
         turns = _turns(columns)
-        told = among(columns.kind, _TELLING) | (turns > 0)
-        for row, turn in zip(columns.rows(told, *_Event._fields), turns[told].tolist(), strict=True):
+        wanted = among(columns.kind, _TELLING) | (turns > 0)
+        for row, turn in zip(columns.rows(wanted, *_Event._fields), turns[wanted].tolist(), strict=True):
             e = _Event(*row)
             if turn == _GOES_ON:
                 self._logs[e.node].end = e.last_offset
