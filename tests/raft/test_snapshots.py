@@ -88,6 +88,19 @@ def test_a_snapshot_ends_where_the_log_begins_though_more_is_applied() -> None:
     assert offsets(again) == (7, 7, 2, 2, 2)
 
 
+def test_a_snapshot_has_the_configuration_in_force_where_it_ends_and_not_the_next_one() -> None:
+    """raft.md#snapshot."""
+    index = LogIndex.of((offset, offset, 2) for offset in range(8))
+    members = ((1, Members(THREE)), (4, OTHERS))
+    core = RaftCore(Configuration(0, THREE), Restored(2, index=index, members=members))
+    give(core, Received(1, Heartbeat(2, 1, 7, 2, 7, 7)))
+    taken = [each for at in (4, 5) for each in give(core, TrimRequested(at)) if isinstance(each, TakeSnapshot)]
+    assert [(each.last, each.offset, each.members) for each in taken] == [
+        (3, 1, b"0,1,2"),
+        (4, 4, OTHERS.encode()),
+    ]
+
+
 def test_a_part_that_does_not_follow_is_refused() -> None:
     core = follower(1, 1)
     first, second, third, *_ = parts(SNAPSHOT, 7)
