@@ -26,6 +26,7 @@ from quorumlog.events import (
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import Configuration, RaftCore, Restored
 from quorumlog.raft.events import ChangeRequested, Timer, TransferRequested, VoteSaved
+from quorumlog.raft.index import LogIndex
 from quorumlog.raft.members import Change, Members, first_step, next_step
 from quorumlog.raft.messages import (
     AppendEntries,
@@ -346,6 +347,11 @@ def test_a_node_that_lost_its_disk_is_down_until_its_leader_names_it_another_ses
     added = append_entries(4, -1, -1, entry(0, 4, "0,1 learners 2 adding 2 revision 6 sessions 2:6"))
     bench.give(Received(0, structs.replace(added, session=6)))
     assert core.voters.learners == (2,)
+    restored = Restored(4, index=LogIndex.of([(0, 0, 4)]), members=((0, core.members),))
+    again = Bench(node=2, voters=Voters(()), restored=restored, least_session=5)
+    for session, answers in ((4, 0), (6, 1)):
+        again.give(Received(0, VoteRequest(9, 0, 9, 9, False, session=session)))
+        assert len(again.of(Send)) == answers, "from its log it knows that it has a session"
 
 
 def test_no_leadership_is_handed_on_before_the_newest_configuration_is_committed_and_simple() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from quorumlog.events import (
     Accepted,
@@ -712,3 +713,31 @@ def test_what_the_network_had_not_taken_is_forgotten_at_step_down() -> None:
     give(core, Received(2, VoteReply(5, 5, False, True)))
     assert core.role == "leader"
     assert sorted(key for key in core._handing if key[0] == 1) == [(1, 1)], "the first entry of its term alone"
+
+
+def test_a_leader_has_nothing_light_to_say_to_who_waits_for_a_slot() -> None:
+    """raft.md#light-heartbeat, raft.md#may-recover."""
+    core: RaftCore = RaftCore(Configuration(0, THREE, light_heartbeats=True), Restored(2))
+    give(core, Started(), TimerFired(Timer.ELECTION), Received(1, VoteReply(2, 2, True, True)))
+    give(core, Received(1, VoteReply(3, 3, False, True)), Received(1, AppendReply(3, 1, True, 0, 0, 0)))
+    give(core, TimerFired(Timer.HEARTBEAT))
+    differs = HeartbeatReply(3, core.progress[2].sequence, False, -1, 0, 0, may_recover=False)
+    equal = HeartbeatReply(3, core.progress[1].sequence, True, 0, 0, 0)
+    give(core, Received(2, differs), Received(1, equal), TimerFired(Timer.HEARTBEAT))
+    give(core, Received(1, structs.replace(equal, sequence=core.progress[1].sequence)))
+    give(core, Received(2, structs.replace(differs, sequence=core.progress[2].sequence)))
+    said = {each.to: type(each.message) for each in give(core, TimerFired(Timer.HEARTBEAT)) if isinstance(each, Send)}
+    assert said == {1: LightHeartbeat, 2: Heartbeat}
+
+
+def test_a_node_that_won_wants_the_first_to_lead_again() -> None:
+    """raft.md#priority: winning resets the target."""
+    core = RaftCore(Configuration(2, THREE, priorities=True), Restored(2))
+    give(core, Started(), *[TimerFired(Timer.ELECTION)] * 5)
+    assert core._pre_voting
+    give(core, Received(1, VoteReply(2, 2, True, True)), Received(1, VoteReply(3, 3, False, True)))
+    assert core.role == "leader"
+    give(core, Received(1, AppendReply(4, 1, False, -1, -1, -1)))
+    assert (core.role, core.term) == ("follower", 4)
+    asked = give(core, Received(1, VoteRequest(5, 1, 9, 9, False)))
+    assert [each.message.granted for each in asked if isinstance(each, Send)] == [False], "node 0 comes first"

@@ -115,6 +115,8 @@ def test_a_part_that_does_not_follow_is_refused() -> None:
     other = parts(Snapshot(12, 2, 6, OTHERS.encode(), State()), 7)
     (reply,) = replies(give(core, Received(1, other[1])))
     assert (reply.last, reply.position) == (9, 14)
+    (reply,) = replies(give(core, Received(1, other[2])))  # where the next part begins, but of another one
+    assert (reply.last, reply.position) == (9, 14)
     (reply,) = replies(give(core, Received(1, other[0])))
     assert (reply.last, reply.position) == (12, 7)
     (reply,) = replies(give(core, Received(1, third)))
@@ -127,6 +129,16 @@ def test_what_is_no_snapshot_is_not_installed(content: bytes) -> None:
     core = follower(1, 1)
     (reply,) = replies(give(core, Received(1, InstallSnapshot(2, 1, 9, 0, content, True))))
     assert (reply.success, reply.position, core.dirty) == (False, 0, 1)
+
+
+def test_what_lies_before_a_batch_behind_a_gap_needs_no_snapshot_after_a_start() -> None:
+    """ghost-batches.md#gap-is-committed."""
+    index = LogIndex.of([(0, 0, 1), (5, 5, 2)])
+    core = RaftCore(Configuration(0, THREE), Restored(2, index=index))
+    (part,) = parts(Snapshot(3, 1, -1, b"0,1,2", State(4, 7)), 1000)
+    effects = give(core, Received(1, part))
+    assert [(reply.success, reply.match, reply.dirty) for reply in replies(effects)] == [(True, 3, 5)]
+    assert not any(isinstance(each, KeepSnapshot | Reset) for each in effects)
 
 
 def test_what_is_committed_needs_no_snapshot() -> None:
