@@ -25,8 +25,8 @@ from quorumlog.read_path.protocol import PROTOCOL
 def main() -> None:
     """Make the run, scan it, check it; print the ratio."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="4 seconds of virtual time instead of 20")
-    duration = (4 if parser.parse_args().quick else 20) * SECOND
+    parser.add_argument("--quick", action="store_true", help="20 seconds of virtual time instead of 120")
+    duration = (20 if parser.parse_args().quick else 120) * SECOND
     default = PROTOCOL.settings["default"]
     faults = replace(default.faults, per_second=0.1)
     print(json.dumps(against_scan(PROTOCOL, replace(default, duration=duration, faults=faults))))

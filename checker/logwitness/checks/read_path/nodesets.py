@@ -9,15 +9,15 @@ read-path.md#f-majority-verdict.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
-from ..codes import Words
+from ..codes import MAX_OFFSET, Words
 from ..columns import Ints
 from ..kernel import part
 
@@ -209,11 +209,43 @@ def statuses_said(text: str | None) -> Mapping[int, int]:
         return {}
 
 
+_LSNS = msgspec.json.Decoder(list[int])
+_SEVERAL = msgspec.json.Decoder(list[list[int]])
+
+
 def lsns_said(text: str | None, first: int, last: int) -> list[int]:
     """The LSNs from ``first`` to ``last`` that the text of a `ship` names."""
     try:
-        named: list[int] = [] if text is None else msgspec.json.decode(text, type=list[int])
+        named: list[int] = [] if text is None else _LSNS.decode(text)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return []
-    within = not named or (first <= min(named) and max(named) <= last)
-    return named if within else [lsn for lsn in named if first <= lsn <= last]
+    return [lsn for lsn in named if first <= lsn <= last]
+
+
+def _decoded(texts: Sequence[str]) -> list[list[int]]:
+    """What all of them say, each a list of numbers; nothing if one has another form."""
+    joined = f"[{','.join(texts)}]"
+    lists = joined.count("[") == joined.count("]") == len(texts) + 1  # one text is not to end what another one began
+    if not lists or not all(text[:1] == "[" and text[-1:] == "]" for text in texts):
+        return []
+    try:
+        return _SEVERAL.decode(joined)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return []
+
+
+def all_lsns_said(texts: Sequence[str | None], first: Ints, last: Ints) -> tuple[Ints, Ints]:
+    """What `lsns_said` finds in each of several texts, all in one array, and where those of each begin, and end."""
+    said = _decoded(["[]" if text is None else text for text in texts])
+    if len(said) != len(texts):  # some text has another form
+        bounds = zip(texts, first.tolist(), last.tolist(), strict=True)
+        said = [lsns_said(*each) for each in bounds]
+    counts = np.fromiter(map(len, said), dtype=np.int64, count=len(said))
+    try:
+        named = np.fromiter(chain.from_iterable(said), dtype=np.int64, count=int(counts.sum()))
+    except OverflowError:  # an LSN that no bound allows
+        named = np.array([lsn if -MAX_OFFSET < lsn < MAX_OFFSET else MAX_OFFSET for each in said for lsn in each])
+    of = np.repeat(np.arange(len(said)), counts)
+    within = (first[of] <= named) & (named <= last[of])
+    ends = np.cumsum(np.bincount(of[within], minlength=len(said)))
+    return named[within], np.concatenate((np.zeros(1, dtype=np.int64), ends.astype(np.int64)))

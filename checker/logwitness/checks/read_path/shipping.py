@@ -5,7 +5,6 @@ Sources: read-path.md#one-shipper, read-path.md#scd-filter.
 
 from __future__ import annotations
 
-from array import array
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ from ..contract import Check, Family, Setting
 from ..hashing import Table, all_grown, empty_table, grown, place_of, roomy, row_of
 from ..kernel import kernel, part
 from .held import Held, copy_at, drop, lsn_row, nothing_held, place_in_order, put, with_copies
-from .nodesets import MOST_SHARDS, Nodesets, Places, factor_at, lsns_said, members, size
+from .nodesets import MOST_SHARDS, Nodesets, Places, all_lsns_said, factor_at, members, size
 from .protocol import READ_PATH, Cells, StreamFold, no_rows, shown
 
 SHIPPER = Check(
@@ -202,12 +201,14 @@ def _shipped_twice(state: _State, places: Places, life: int, node: int, listed: 
 def _passed_over(state: _State, places: Places, life: int, listed: int, first: int, last: int, count: Ints) -> int:
     """Of the LSNs passed over, which nobody shipped, as a place in order; -1. ``count`` of what was judged."""
     lsns = state.held.lsns
-    for place in range(place_in_order(lsns, first), place_in_order(lsns, last + 1)):
+    place, used = place_in_order(lsns, first), lsns.used[0]
+    while place < used and lsns.order[place] <= last:
         lsn, row = lsns.order[place], lsns.rows[place]
         if _settled(state, places, life, row, lsn, listed):
             count[0] += 1
             if _first_shipped(state, life, lsn) < 0:
                 return int(place)
+        place += 1
     return -1
 
 
@@ -310,17 +311,13 @@ class ShippingFold(StreamFold[_Rows]):
         """See `StreamFold`."""
         state, more = self._state, {kind: int(np.count_nonzero(rows.kind == kind)) for kind in (_COPY, _HEARD, _START)}
         ships = rows.kind == _SHIP
-        copies = zip(*(column[ships].tolist() for column in (rows.value, rows.offset, rows.last_offset)), strict=True)
-        said, ends = array("q"), array("q", [0])
-        for value, first, last in copies:
-            said.extend(lsns_said(self.words.text(value), first, last))
-            ends.append(len(said))
-        named, upto = (np.array(each, dtype=np.int64) for each in (said, ends))
+        texts = [self.words.text(value) for value in rows.value[ships].tolist()]
+        named, upto = all_lsns_said(texts, rows.offset[ships], rows.last_offset[ships])
         streams, _, starts, shipped = state.run[:4].tolist()
         before = int(state.held.lsns.used[0])
         reported = rows.offset[(rows.kind == _COPY) | ((rows.kind == _HEARD) & (rows.record >= 0))]
         held = with_copies(state.held, np.concatenate((reported, named)), more[_COPY], self.compiled)
-        ops = more[_HEARD] + more[_START] + len(ends)
+        ops = more[_HEARD] + more[_START] + len(upto)
         state.run[_NAMED] = 0
         self._state = _State(
             held,
