@@ -420,10 +420,31 @@ class _Known:
         )
 
 
+def purges(history: History) -> Count:
+    """What is purged leaves enough of what was acknowledged (read-path.md#release-needs-recovery)."""
+    count, reported = Count(), _Known()
+    for e in history.events:
+        if e.kind == "purge":
+            fates = {
+                lsn: fate(history, lsn, e.seq)
+                for lsn in reported.acknowledged
+                if max(e.offset, reported.trimmed + 1) <= lsn <= e.last
+            }
+            owed = [lsn for lsn, each in fates.items() if each is not None and each.since is not None]
+            held = [lsn for lsn in owed if e.node in reported.holders(lsn) and reported.enough(history, lsn, e.seq)]
+            reported.see(history, e)
+            count += total(judged(not reported.enough(history, lsn, e.seq)) for lsn in held)
+        elif e.kind == "event_log":
+            reported.empties(history, e)
+        else:
+            reported.see(history, e)
+    return count
+
+
 TWINS: dict[str, Plain] = {
     "rebuilt-is-replicated": rebuilt_is_replicated,
     "acknowledged-not-lost": acknowledged_not_lost,
     "bridge-hides-nothing": bridge_hides_nothing,
-    "recovered-copies-agree": recovered_copies_agree,
+    "recovered-copies-agree": lambda history: recovered_copies_agree(history) + purges(history),
     "one-shipper": one_shipper,
 }

@@ -105,9 +105,17 @@ def released_only(history: History) -> Count:
 
 
 def trim_within_trim_point(history: History) -> Count:
-    """read-path.md#trim-within-trim-point."""
+    """read-path.md#trim-within-trim-point, read-path.md#shard-refuses."""
     given = [e for e in deliveries(history) if e.kind == "stream_gap" and e.f == "trim"]
-    return within(given, [e for e in history.events if e.kind == "trim_point"])
+    points = [e for e in history.events if e.kind == "trim_point"]
+    wishes = [e for e in history.events if e.kind == "invoke" and e.f == "trim_log" and e.offset is not None]
+    count = within(given, points)
+    for e in points:
+        asked = [b.offset for b in wishes if b.seq < e.seq]
+        released = [b.offset for b in history.events if b.kind == "release" and b.seq < e.seq]
+        if asked:
+            count += judged(e.offset > max(asked) or e.offset > max([*released, e.offset if not released else -1]))
+    return count
 
 
 def bridge_records(history: History) -> set[int]:
@@ -201,6 +209,10 @@ def replication_property_holds(history: History) -> Count:
                 count += UNJUDGED
             else:
                 count += total(judged(lsn not in acknowledged) for lsn in range(first, e.offset + 1))
+        elif e.kind == "recover" and e.offset > e.epoch << 32:
+            good = range((e.epoch << 32) + 1, e.offset + 1)
+            known = len(good) <= 1 << 16 and declared and acknowledged
+            count += judged(any(lsn not in acknowledged for lsn in good)) if known else UNJUDGED
     return count
 
 

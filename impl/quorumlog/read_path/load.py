@@ -33,6 +33,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     value_bytes: int = 200
     take: int = 50
     take_every: float = 0.01
+    stalled: float = 0.5
 
 
 class Connected:
@@ -144,9 +145,15 @@ class Application(Connected):
         self._open: dict[str, Any] | None = None
 
     async def work(self, until: asyncio.Event) -> None:
-        """Read on until ``until`` is set; the stream stays open."""
+        """Read on until ``until`` is set; the stream stays open. Where it waits for long, the reader records it."""
+        clock, before = asyncio.get_running_loop().time, self.next
+        since = clock()
         while not until.is_set():
             await self.take()
+            if self.next != before or clock() - since > self._load.stalled:
+                if self.next == before:
+                    await self._stalls(LAST_LSN)
+                before, since = self.next, clock()
             await asyncio.sleep(self._load.take_every)
 
     async def read(self, first: int, until: int, seconds: float) -> bool:

@@ -70,7 +70,7 @@ class PathClient(NodeClient):
         return taken
 
     async def note_stall(self, stream: int, released: int) -> None:
-        """Let a reader record where its stream stalls, if it does."""
+        """Let a reader record where its stream stalls, if it does; `LAST_LSN`: before the last that it has heard of."""
         await self._call(lambda number: NoteStall(number, stream, released))
 
     async def state(self) -> State:

@@ -68,7 +68,7 @@ AGREE = Check(
     id="recovered-copies-agree",
     rule="When an epoch is recovered, the copies above its last known good LSN agree on the mutation set, those that "
     "its recovery wrote satisfy the property, and what a recovery left as nothing stays so; no shard ships other "
-    "copies, and nothing is released in later epochs before that.",
+    "copies, a purge leaves enough of what was acknowledged, and nothing is released in later epochs before that.",
     source=(
         "read-path.md#recovered-copies-agree",
         "read-path.md#recovery-precedence",
@@ -76,13 +76,14 @@ AGREE = Check(
         "read-path.md#release-needs-recovery",
         "read-path.md#activation",
     ),
-    fact="an LSN that a recovery settled, of which its mutation set has copies; a copy of one shipped; a release in an "
-    "epoch after others",
+    fact="an LSN that a recovery settled, of which its mutation set has copies; a copy of one shipped; a copy of an "
+    "acknowledged record purged; a release in an epoch after others",
     sentence={
         "differ": "Epoch {epoch} is recovered, but shards {shards} do not have the same at {lsn}.",
         "few": "Epoch {epoch} is recovered, but run {run} wrote what is at {lsn} only to shards {shards}.",
         "beaten": "Run {run} of a recovery stored {value} on shard {node} at {lsn}, where run {before} left nothing.",
         "shipped": "Shard {node} shipped what it has at {lsn}, where the recovery of the epoch left something else.",
+        "purged": "Shard {node} purged {value} at {lsn}, which was acknowledged, and only shards {shards} have it now.",
         "released": "Node {node} released {lsn} although epoch {epoch} was not recovered.",
     },
     kinds=(Kind.RECOVER,),
@@ -388,13 +389,31 @@ class CopyFold(StreamFold[_Rows]):
     def _goes(self, e: _Rows) -> None:
         """Copies go: deleted, or lost with a disk."""
         if e.kind == _PURGE:
-            self._lose(e.node, e.offset, e.last_offset, -1)
+            self._purges(e)
         elif e.kind == _EVENT_LOG:
             self._event_log(e)
         elif e.kind == _FAULT and e.f == self._rot:
             self._rotten = True
         elif (e.kind == _FAULT and e.f == FAULT_WIPE) or (e.kind == _TAKES_PART and e.reason == _LOST):
             self._lose(e.node, NULL, MAX_OFFSET, e.seq)
+
+    def _purges(self, e: _Rows) -> None:
+        """A shard deletes what a recovery has settled without it: that leaves enough copies of what was acknowledged
+        (read-path.md#release-needs-recovery)."""
+        state, tally = self._state, self.tallies[AGREE.id]
+        first, node = max(e.offset, int(state.run[_TRIMMED]) + 1), mask_of((e.node,))
+        owed = [(lsn, row) for lsn, row in self._between(first, e.last_offset) if state.records.since[row] >= 0]
+        before = [(lsn, row) for lsn, row in owed if _holders(state, row) & node and self._is_enough(lsn, row)]
+        self._lose(e.node, e.offset, e.last_offset, -1)
+        for lsn, row in before:
+            tally.judged += 1
+            if not self._is_enough(lsn, row):
+                found = {"node": e.node, "lsn": shown(lsn), "value": int(state.records.value[row])}
+                shards, seq = [*members(_holders(state, row))], int(state.records.seq[row])
+                tally.violation(seq, e.seq, way="purged", shards=shards, **found)
+
+    def _is_enough(self, lsn: int, row: int) -> bool:
+        return satisfied(self._nodesets.places, lsn, _holders(self._state, row))
 
     def _lose(self, node: int, first: int, last: int, seq: int) -> None:
         full = self._status(node) == FULLY_AUTHORITATIVE

@@ -58,11 +58,16 @@ RELEASED = Check(
 )
 TRIMMED = Check(
     id="trim-within-trim-point",
-    rule="A reader passes over as trimmed what some shard has given up, and no more.",
-    source=("read-path.md#trim-within-trim-point",),
-    fact="a trim gap delivered",
-    sentence="Stream {op} passed over all up to {lsn} as trimmed, but shards gave up no more than {bound}.",
-    kinds=(Kind.TRIM_POINT, Kind.STREAM_GAP),
+    rule="A reader passes over as trimmed what some shard has given up, and no more; a shard gives up no more than a "
+    "client asked for, and than is released.",
+    source=("read-path.md#trim-within-trim-point", "read-path.md#shard-refuses"),
+    fact="a trim gap delivered, or a trim point of a shard where some client asked for one",
+    sentence={
+        "passed": "Stream {op} passed over all up to {lsn} as trimmed, but shards gave up no more than {bound}.",
+        "unasked": "Shard {node} gave up all up to {lsn}, but no client had asked for more than {bound}.",
+        "unreleased": "Shard {node} gave up all up to {lsn}, but no more than {bound} was released.",
+    },
+    kinds=(Kind.TRIM_POINT,),
     columns=("op", "offset"),
     looks_back=True,
 )
@@ -108,7 +113,8 @@ _ACKNOWLEDGE, _RELEASE, _TRIM_POINT = map(code, (Kind.ACKNOWLEDGE, Kind.RELEASE,
 _REFUSALS = (GAP[GapWord.ACCESS], GAP[GapWord.NOT_IN_CONFIG])
 _HOLE, _LOSS, _TRIM, _BRIDGE = (GAP[each] for each in (GapWord.HOLE, GapWord.DATALOSS, GapWord.TRIM, GapWord.BRIDGE))
 _OF_RECORDS = [CHECKS.index(check) for check in (TILING, AS_APPENDED, RELEASED, END)]
-_SENT = word_code(HeardWord.RECORD)
+_SENT, _F_TRIM = word_code(HeardWord.RECORD), word_code(Operation.TRIM_LOG)
+_TRIMS = CHECKS.index(TRIMMED)
 _IN_ORDER, _APPENDED, _UP_TO_RELEASED, _BEFORE_END = _OF_RECORDS
 _IS_WANTED = lookup(_KINDS)
 
@@ -118,6 +124,7 @@ class _Rows(NamedTuple):
 
     seq: Cells
     kind: Cells
+    node: Cells
     op: Cells
     peer: Cells
     f: Cells
@@ -179,8 +186,10 @@ class _State(NamedTuple):
     run: Ints
 
 
-_USED_OPS, _USED_LSNS, _USED_EPOCHS, _USED_APPENDS, _USED_VALUES, _TOP, _TOP_SEQ, _GIVEN_UP, _GIVEN_UP_SEQ = range(9)
-"""How many rows there are; the highest LSN that a sequencer released and that a shard gave up, and their events."""
+_USED_OPS, _USED_LSNS, _USED_EPOCHS, _USED_APPENDS, _USED_VALUES = range(5)
+"""How many rows there are."""
+_TOP, _TOP_SEQ, _GIVEN_UP, _GIVEN_UP_SEQ, _TO_TRIM, _TO_TRIM_SEQ = range(5, 11)
+"""The highest LSN that a sequencer released, that a shard gave up and that a client asked to trim, and their events."""
 
 
 @part
@@ -275,6 +284,8 @@ def _skim(rows: _Rows, at: int, state: _State, judged: Ints) -> int:
                 append = row_of(state.appends, state.run[_USED_APPENDS:], op)
                 state.asked.value[append], state.asked.waits[append] = value, 1
                 row_of(state.written, state.run[_USED_VALUES:], value)
+            elif f == _F_TRIM and lsn != NULL:
+                _raise(state, _TO_TRIM, lsn, seq)
         elif kind == OK:
             append = state.appends.rows[place_of(state.appends, op)]
             if f == F_APPEND and append >= 0 and state.asked.waits[append]:
@@ -286,6 +297,10 @@ def _skim(rows: _Rows, at: int, state: _State, judged: Ints) -> int:
             _raise(state, _TOP, lsn, seq)
         elif kind == _TRIM_POINT:
             _raise(state, _GIVEN_UP, lsn, seq)
+            if state.run[_TO_TRIM_SEQ] >= 0:
+                if lsn > state.run[_TO_TRIM] or (state.run[_TOP_SEQ] >= 0 and lsn > state.run[_TOP]):
+                    return i
+                judged[_TRIMS] += 1
         else:
             return i
     return len(rows.kind)
@@ -299,7 +314,7 @@ class DeliveryFold(StreamFold[_Rows]):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, _Rows)
-        run = np.array([0, 0, 0, 0, 0, 0, -1, 0, -1], dtype=np.int64)
+        run = np.array([0, 0, 0, 0, 0, 0, -1, 0, -1, 0, -1], dtype=np.int64)
         self._state = _State(
             empty_table(),
             no_rows(_Streams),
@@ -336,6 +351,9 @@ class DeliveryFold(StreamFold[_Rows]):
         if e.kind == _HEARD:
             self._heard(e)
             return
+        if e.kind == _TRIM_POINT:
+            self._gives_up(e)
+            return
         stream = self._stream(e.op)
         streams = self._state.streams
         if e.kind in (_RECORD, _GAP):
@@ -364,6 +382,14 @@ class DeliveryFold(StreamFold[_Rows]):
             self.tallies[AS_APPENDED.id].judged += 1
             self.tallies[AS_APPENDED.id].violation(said, e.seq, way="sent", **found)
 
+    def _gives_up(self, e: _Rows) -> None:
+        """A shard gives up more than somebody asked for, or than is released."""
+        tally, run = self.tallies[TRIMMED.id], self._state.run
+        tally.judged += 1
+        way, which = ("unasked", _TO_TRIM) if e.offset > run[_TO_TRIM] else ("unreleased", _TOP)
+        bound, seq = run[which : which + 2].tolist()
+        tally.violation(seq, e.seq, way=way, node=e.node, lsn=shown(e.offset), bound=shown(bound))
+
     def _stream(self, op: int) -> int:
         """The row of a stream."""
         state, used = self._state, int(self._state.run[_USED_OPS])
@@ -391,13 +417,13 @@ class DeliveryFold(StreamFold[_Rows]):
         if is_record or gap in (_HOLE, _LOSS):
             self._within(RELEASED, _TOP, e)
         elif gap == _TRIM:
-            self._within(TRIMMED, _GIVEN_UP, e)
+            self._within(TRIMMED, _GIVEN_UP, e, way="passed")
         if is_record:
             self._holes_or_record(e.offset, e.seq)
         elif gap == _HOLE or (gap == _BRIDGE and e.offset in self._bridges.get(e.op, ())):
             self._nothing_there(e.offset, e.seq, hole=gap == _HOLE)
 
-    def _within(self, check: Check, which: int, e: _Rows) -> None:
+    def _within(self, check: Check, which: int, e: _Rows, **way: str) -> None:
         """What is delivered goes no further than the highest LSN that somebody told of, if anybody did."""
         tally, (bound, seq) = self.tallies[check.id], self._state.run[which : which + 2].tolist()
         if seq < 0:
@@ -405,7 +431,7 @@ class DeliveryFold(StreamFold[_Rows]):
             return
         tally.judged += 1
         if e.last_offset > bound:
-            tally.violation(seq, e.seq, op=e.op, lsn=shown(e.last_offset), bound=shown(bound))
+            tally.violation(seq, e.seq, op=e.op, lsn=shown(e.last_offset), bound=shown(bound), **way)
 
     def _in_order(self, stream: int, e: _Rows) -> None:
         tiling, end, streams = self.tallies[TILING.id], self.tallies[END.id], self._state.streams
@@ -493,7 +519,7 @@ FAMILY = Family(
     "read_path_deliveries",
     CHECKS,
     _KINDS,
-    ("op", "peer", "f", "offset", "last_offset", "value", "record"),
+    ("node", "op", "peer", "f", "offset", "last_offset", "value", "record"),
     DeliveryFold,
     READ_PATH,
     operations=frozenset({Operation.APPEND_RECORD, Operation.READ_STREAM, Operation.TRIM_LOG}),

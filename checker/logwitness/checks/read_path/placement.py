@@ -24,13 +24,14 @@ from .protocol import READ_PATH, Cells, StreamFold, epoch_of, no_rows, shown
 
 HOLDS = Check(
     id="replication-property-holds",
-    rule="A record has copies of one wave that satisfy the property of its epoch when it is acknowledged, and in its "
-    "own epoch nothing is released that is not acknowledged.",
+    rule="A record has copies of one wave that satisfy the property of its epoch when it is acknowledged; in its own "
+    "epoch nothing is released that is not acknowledged, and recovery takes nothing else for known good.",
     source=("read-path.md#replication-property-holds", "read-path.md#append-waves"),
-    fact="a record acknowledged, or released in its epoch",
+    fact="a record acknowledged, or released in its epoch; an epoch recovered",
     sentence={
         "copies": "Node {node} acknowledged {value} at {lsn}, but only shards {shards} had stored that wave.",
         "released": "Node {node} released {lsn}, which was not acknowledged.",
+        "good": "Run {run} of a recovery left all up to {good} as it was, but {lsn} was not acknowledged.",
     },
     kinds=(Kind.NODESET, Kind.ACKNOWLEDGE),
     columns=("node", "offset", "shards"),
@@ -48,8 +49,8 @@ SLOW = Check(
 )
 CHECKS = (HOLDS, SLOW)
 
-_OWN = (Kind.NODESET, Kind.COPY, Kind.ACKNOWLEDGE, Kind.RELEASE, Kind.STREAM_SLOW)
-_NODESET, _COPY, _ACKNOWLEDGE, _RELEASE, _SLOW = map(code, _OWN)
+_OWN = (Kind.NODESET, Kind.COPY, Kind.ACKNOWLEDGE, Kind.RELEASE, Kind.STREAM_SLOW, Kind.RECOVER)
+_NODESET, _COPY, _ACKNOWLEDGE, _RELEASE, _SLOW, _RECOVER = map(code, _OWN)
 _DATA = RECORDS[RecordWord.DATA]
 _MOST = 1 << 16
 """A release of more LSNs at once is not judged."""
@@ -183,6 +184,8 @@ class PlacementFold(StreamFold[_Rows]):
             self._releases(e)
         elif e.kind == _SLOW:
             self._passes_over(e)
+        elif e.kind == _RECOVER:
+            self._recovers(e)
         else:
             self._nodesets.learn(e.epoch, e.value)
 
@@ -215,6 +218,19 @@ class PlacementFold(StreamFold[_Rows]):
         while lsn <= e.offset:
             tally.violation(e.seq, way="released", node=e.node, lsn=shown(lsn))
             lsn = _acknowledged(self._state, lsn + 1, e.offset)
+
+    def _recovers(self, e: _Rows) -> None:
+        """What a recovery does not read is known to be good: it was acknowledged (read-path.md#append-waves)."""
+        tally, first = self.tallies[HOLDS.id], (e.epoch << 32) + 1
+        if e.offset < first:
+            return
+        if e.offset - first >= _MOST or not self._nodesets or not self._state.known.acknowledged.any():
+            tally.unjudged += 1
+            return
+        tally.judged += 1
+        lsn = _acknowledged(self._state, first, e.offset)
+        if lsn <= e.offset:
+            tally.violation(e.seq, way="good", run=e.recovery, good=shown(e.offset), lsn=shown(lsn))
 
     def _passes_over(self, e: _Rows) -> None:
         slow = max(e.shards, 0)

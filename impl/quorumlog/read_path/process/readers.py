@@ -20,6 +20,7 @@ from quorumlog.read_path.process.lines import Calling, Line
 from quorumlog.read_path.process.port import Session
 from quorumlog.read_path.reader import ReaderCore
 from quorumlog.read_path.recording import heard, stalled
+from quorumlog.read_path.stream import LAST_LSN
 
 _AGAIN_SECONDS = 0.02
 MOST_TAKEN = 1000
@@ -74,7 +75,7 @@ class ReaderDriver(StreamDriver):
                 ended = core.ended and gap is None and not records
                 self.answer(session, Taken(call.id, tuple((each.lsn, each.payload) for each in records), lost, ended))
             case NoteStall(stream=stream, released=released) if core is not None and core.stream == stream:
-                noted = stalled(core, released)
+                noted = stalled(core, core.newest if released == LAST_LSN else released)
                 if noted is not None:
                     self.noted(noted)
                 self.answer(session, Taken(call.id))
