@@ -131,6 +131,20 @@ def test_a_query_that_is_not_as_it_should_be_is_left() -> None:
         assert not again.events[others].any(), rows[left_out]["kind"]
 
 
+def test_a_text_counts_only_as_what_its_event_says() -> None:
+    """Events with the text of an event of another kind, which reads it in another form."""
+    table, configuration = recorded("reference-default")
+    rows = table.to_pylist()
+    texts = {row["kind"]: row["text"] for row in rows if row["text"]}
+    places = {row["kind"]: at for at, row in enumerate(rows) if row["text"]}
+    kinds = ("invoke", "route", "forward", "finish", "answer", "report", "changelog", "assigned")
+    for number, kind in enumerate(kinds):
+        rows[places[kind]] |= {"text": texts[kinds[(number + 3) % len(kinds)]]}
+    strange = pa.Table.from_pylist(rows, schema=table.schema)
+    assert found(strange)[0].views[places["route"]] < 0
+    same(strange, configuration)
+
+
 # -- texts -------------------------------------------------------------------------------------------------------------
 
 GOOD = {

@@ -228,8 +228,9 @@ class PlainQueries:
         of_over = facts[over]
         of_over[:, MAY] *= queries.may[over]
         views = np.full(len(columns.seq), NOWHERE)
-        said_by = which[(kind == _ROUTE) & (rows.text >= 0)]
-        views[said_by] = said.at[rows.text[(kind == _ROUTE) & (rows.text >= 0)]]
+        routes = np.flatnonzero((kind == _ROUTE) & (rows.text >= 0))
+        routes = routes[said.forms[rows.text[routes]] == VIEW]
+        views[which[routes]] = said.at[rows.text[routes]]
         return Plain(events, placed, of_over.sum(axis=0), ended, said.numbers, views, name_of)
 
     def _turns(self, columns: Columns, at: int, time: int, said: Said, text: int, at_of: dict[int, int]) -> bool:
