@@ -46,6 +46,9 @@ def test_what_is_sent_arrives_and_heartbeats_come_last() -> None:
         (8, LightReply(True)),
         (9, LightReply(False)),
         (1, REPLY),
+        (4, structs.replace(REPLY, may_recover=False)),
+        (5, structs.replace(FULL, session=7)),
+        (6, structs.replace(REPLY, sender_session=8)),
         (0, AppendEntries(3, 18, 4, 2, 4, 4, True, (BATCH,))),
         (2, VoteRequest(4, 1, 2, 5, True)),
         (3, TimeoutNow(4)),
@@ -53,8 +56,8 @@ def test_what_is_sent_arrives_and_heartbeats_come_last() -> None:
     stamp, found = GROUPED.decode(GROUPED.encode((12, 3), items)[LENGTH_BYTES:])
     assert stamp == (12, 3)
     assert sorted(found, key=str) == sorted(items, key=str)
-    kinds = [type(message) for _, message in found]
-    assert kinds.index(AppendEntries) < kinds.index(Heartbeat)
+    kinds = [(group, type(message)) for group, message in found]
+    assert kinds.index((0, AppendEntries)) < kinds.index((0, Heartbeat))
 
 
 @pytest.mark.parametrize(("message", "each"), [(FULL, 52), (REPLY, 46), (LightHeartbeat(), 4), (LightReply(True), 5)])

@@ -17,6 +17,7 @@ from quorumlog.events import (
     Effect,
     Event,
     Flushed,
+    LogRead,
     Note,
     Outcome,
     ReadIndexRequested,
@@ -741,3 +742,28 @@ def test_a_node_that_won_wants_the_first_to_lead_again() -> None:
     assert (core.role, core.term) == ("follower", 4)
     asked = give(core, Received(1, VoteRequest(5, 1, 9, 9, False)))
     assert [each.message.granted for each in asked if isinstance(each, Send)] == [False], "node 0 comes first"
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_the_last_request_of_a_recovery_asks_for_what_the_leader_waits_for(durable: bool) -> None:
+    """raft.md#recovery-flush."""
+    core = serving(RaftCore)
+    waits = RecordBatch(0, 0, BatchKind.DATA, 1, -1, bytes(8))
+    give(
+        core, AppendRequested(1, waits), TimerFired(Timer.DRAIN), AppendRequested(2, _batch()), TimerFired(Timer.DRAIN)
+    )
+    has = 1 if durable else -1
+    behind = HeartbeatReply(3, core.progress[2].next_sequence(), durable, has, has, has)
+    (read,) = [each for each in give(core, Received(2, behind)) if isinstance(each, ReadLog)]
+    found = tuple(RecordBatch(at, 3, BatchKind.DATA, 1, 1, bytes(8)) for at in range(read.start, 3))
+    effects = give(core, LogRead(read.ticket, found))
+    (request,) = [each.message for each in effects if isinstance(each, Send)]
+    assert (request.recovery, request.flush) == (True, not durable)
+
+
+def test_a_snapshot_takes_a_slot_by_force() -> None:
+    """raft.md#may-recover."""
+    core, slots = _recovered(RaftCore)
+    give(core, Received(1, InstallSnapshot(2, 1, 9, 0, b"the first part", False)))
+    slots.give_back("another group")
+    assert not slots.take("another group")
