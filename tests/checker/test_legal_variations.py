@@ -161,9 +161,7 @@ def _parts(rows: Rows) -> Iterator[tuple[str, Rows]]:
     """What is left when a part of the record is lost."""
     for kind in sorted({row["kind"] for row in rows if "process" not in row} - {*_OF_NODES}):
         yield f"no {kind}", [row for row in rows if row["kind"] != kind]
-    compacts = any(row["kind"] == "compact" for row in rows)
-    # What a node compacts that records nothing is passed over by its readers: that is still called a skip.
-    for node in sorted({row["node"] for row in rows if "node" in row and "process" not in row and not compacts}):
+    for node in sorted({row["node"] for row in rows if "node" in row and "process" not in row}):
         yield f"nothing of node {node}", [row for row in rows if row.get("node") != node or "process" in row]
     for tenth in range(1, 9):
         yield f"without the first {tenth} tenths", rows[len(rows) * tenth // 10 :]

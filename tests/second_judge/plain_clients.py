@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
+from lives import FOR_EVER
 from plain import ALL, EXCUSED, GONE, JUDGED, READS, UNJUDGED, VIOLATED, Count, Event, History, Plain, wipes
 
 NONE_PROMISED = 0
@@ -387,8 +388,15 @@ def _missing(history: History) -> Iterator[tuple[Value, bool, bool]]:
 def _trimmed_unseen(history: History) -> int:
     """Up to which offset the log may have been trimmed with nobody recording it: reads began behind it; -1: nowhere."""
     begun_behind = [g.high for g in _once(_readers(history)[1]) if g.begins]
+    if _compaction_may_lack(history):
+        return FOR_EVER
     may_lack = history.unseen_trims() or _trim_may_lack(history)
     return max(begun_behind, default=-1) if may_lack else -1
+
+
+def _compaction_may_lack(history: History) -> bool:
+    """Whether nodes compact, and one that recorded nothing may have as well."""
+    return history.unseen_trims() and history.has("compact")
 
 
 def _trim_may_lack(history: History) -> bool:
@@ -491,6 +499,7 @@ def skip(history: History) -> Count:
         if passed:
             kept = [v for v in passed if not _within(*place(v), _removed(history))]
             unseen_trim = (history.unseen_trims() or _trim_may_lack(history)) and gap.begins
+            unseen_trim = unseen_trim or _compaction_may_lack(history)
             two_logs = all(wiped(v) for v in kept) or (gap.ended_by is not None and wiped(gap.ended_by))
             count += EXCUSED if not kept else UNJUDGED if unseen_trim else EXCUSED if two_logs else VIOLATED
     return count.if_shown(lacks=count.unjudged > 0, void=_observes_nothing(history))

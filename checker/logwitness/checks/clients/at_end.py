@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from .state import Gaps, Known, Values
 
 _GAP_FIELDS = 6
+_EVERYWHERE = (1 << 63) - 1
 LOW, HIGH, SEQ, BEFORE, ROW, INVOKED = range(_GAP_FIELDS)
 
 
@@ -87,6 +88,9 @@ class AtEnd:
         if unseen or (known.cut_off[0] and known.trimmed[0] > 0):
             begin = gaps[gaps[:, BEFORE] <= gaps[:, INVOKED]]
             ended.hidden_until = int(begin[:, HIGH].max(initial=-1))
+        if unseen and known.compacted[0]:
+            ended.hides_inside = True
+            ended.hidden_until = _EVERYWHERE
         if self._has_final:
             due = ended.acked & (ended.ok_seq < int(known.final_begun[0]))
             missing = due & (ended.final == 0)
@@ -172,6 +176,8 @@ class _Ended:
         self.excused_ranges = excused
         self.hidden_until = -1
         """Up to this offset the log may have been trimmed unseen, for a read of more began behind it."""
+        self.hides_inside = False
+        """Voters compact, and one that recorded nothing may have as well."""
         # Offsets at which some other value was read, the last one of each offset last.
         order = np.lexsort((self.read_seq, self.read_offset))
         self._read_at = order[self.read[order]]
@@ -278,7 +284,7 @@ def _skips(ended: _Ended, gaps: Ints, has_final: bool, faults: Faults, found: Fi
         if not passed:
             excuse(found, SKIP, COMPACTION, -1, -1, 1)
             continue
-        if gap[HIGH] <= ended.hidden_until and gap[BEFORE] <= gap[INVOKED]:
+        if gap[HIGH] <= ended.hidden_until and (ended.hides_inside or gap[BEFORE] <= gap[INVOKED]):
             found.unjudged[SKIP] += 1
             continue
         suspects = [closing_row] if closing_row >= 0 and ended.wiped[closing_row] else passed
