@@ -410,3 +410,18 @@ def test_no_members_change_while_leadership_is_handed_on() -> None:
     bench.change(add=(3,))
     assert bench.outcomes == [Outcome.REFUSED]
     assert bench.core.members.simple
+
+
+def test_requests_to_a_node_that_is_added_again_are_numbered_on() -> None:
+    """What the network takes late of the requests before it was removed is none of those that it is sent then."""
+    bench = Bench().lead()
+    for request in (4, 5, 6):
+        bench.give(AppendRequested(request, RecordBatch(0, 0, BatchKind.DATA, 1, 1, bytes(8))))
+        bench.give(TimerFired(Timer.DRAIN))
+    before = bench.core.progress[2].sequence
+    bench.answer(1)
+    bench.change(remove=(2,))
+    while not bench.core.members.simple or bench.core.commit < bench.core.dirty:
+        bench.answer(1)
+    bench.change(2, add=(2,))
+    assert bench.core.progress[2].sequence > before

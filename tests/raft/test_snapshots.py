@@ -234,6 +234,18 @@ def found(disk: SimulatedDisk) -> tuple[int, int, Snapshot | None]:
     return restored.index.start, restored.index.dirty, machine.snapshot
 
 
+def test_the_next_process_knows_the_configuration_of_its_snapshot() -> None:
+    """raft.md#snapshot-configuration."""
+    disk = SimulatedDisk(Random(1))
+    log, machine = written(disk)
+    machine.take(TakeSnapshot(3, 1, 2, OTHERS.encode()))
+    log.trim(4)
+    log = Log.open(disk, "log")
+    restored = restore(log, VoteStore(disk), StateMachine(disk, log))
+    assert restored.members == ((2, OTHERS),)
+    assert RaftCore(Configuration(0, THREE), restored).members == OTHERS
+
+
 @given(
     cuts=st.sets(st.integers(1, 39)),
     ends=st.sets(st.integers(0, 39), min_size=1, max_size=4),
