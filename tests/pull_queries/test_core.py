@@ -122,3 +122,49 @@ def test_a_server_that_gives_up_itself_is_no_failure_that_ends_the_query() -> No
     one = One(mode="shipped", standby_reads=False, lag_reports=False)
     (finish,) = one.handle(e.QueryAsked(9, e.Query()))
     assert finish == e.Finish(9, EXHAUSTED, ((0, A, Failure.GAVE_UP),))
+
+
+def test_while_the_next_host_is_asked_a_late_answer_of_the_one_before_is_passed_over() -> None:
+    one, other = One(), "c:1"
+    one.handle(e.AssignmentRead(Assignment(2, (A, B, other), (Placement(B, (other,)),))))
+    one.core.membership.discover(0, (other,))
+    for host in (A, other):
+        one.handle(e.ReportReceived(LagReport(host, 1, {(STORE, 0): Position(0, 0)})))
+    one.handle(e.ReportReceived(LagReport(B, 1, {(STORE, 0): Position(0, 0)})))
+    assert one.handle(e.QueryAsked(9, e.Query())) == [e.Forward(9, B, e.Query(), (0,))]
+    assert one.handle(e.ForwardEnded(9, B, (), Failure.RESET)) == [e.Forward(9, other, e.Query(), (0,))]
+    assert one.handle(e.ForwardEnded(9, B, (e.Answer(0, B, 1, ()),))) == []
+    emitted, finish = one.handle(e.ForwardEnded(9, other, (e.Answer(0, other, 1, ()),)))
+    assert emitted == e.Emit(9, e.Answer(0, other, 1, ()))
+    assert finish == e.Finish(9, None, ((0, B, Failure.RESET), (0, other, None)))
+
+
+def test_when_its_client_is_gone_a_query_goes_no_further() -> None:
+    one = One(active=B)
+    one.handle(e.ReportReceived(LagReport(A, 1, {(STORE, 0): Position(0, 0)})))
+    assert one.handle(e.QueryAsked(9, e.Query())) == [e.Forward(9, B, e.Query(), (0,))]
+    assert one.handle(e.ClientGone(9)) == []
+    assert one.handle(e.ForwardEnded(9, B, (), Failure.RESET)) == []
+
+
+def test_a_lost_active_is_replaced_by_its_closest_standby() -> None:
+    one, closest = One(), "c:1"
+    one.handle(e.AssignmentRead(Assignment(2, (A, B, closest), (Placement(B, (A, closest)),))))
+    one.core.membership.discover(0, (closest,))
+    for host, current in ((A, 2), (closest, 9)):
+        one.handle(e.ReportReceived(LagReport(host, 1, {(STORE, 0): Position(current, 10)})))
+    for one.now in (20_000, 30_000):
+        for stamp in range(one.now - 2000, one.now, 100):
+            one.handle(e.HeartbeatReceived(closest, stamp))
+        effects = one.handle(TimerFired("check"))
+    assert e.Propose(Assignment(3, (A, closest), (Placement(closest, (A,)),))) in effects
+
+
+def test_a_report_tells_of_every_partition_and_a_value_may_be_0() -> None:
+    one = One(partitions=2)
+    one.handle(e.AssignmentRead(Assignment(2, (A, B), (Placement(A, (B,)), Placement(A, (B,))))))
+    one.handle(e.ChangelogRead(1, 0, Change(1, 0, "k", 0)))
+    (sent,) = [each for each in one.handle(TimerFired("report")) if isinstance(each, e.SendReport)]
+    assert sent.report.positions == {(STORE, 0): Position(0, 0), (STORE, 1): Position(1, 1)}
+    (reply,) = one.handle(e.QueryForwarded(1, e.Query(), (1,)))
+    assert reply == e.Reply(1, (e.Answer(1, A, 1, (("k", 0),)),), {})
