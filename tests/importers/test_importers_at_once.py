@@ -17,7 +17,7 @@ from logs_of_clients import Appends, Kafka, planted
 from written import Map, Text, edn, written
 
 from loghistory import HistoryError, open_run
-from loghistory.importers import ForeignFormat, columnar_operations, read, reading
+from loghistory.importers import ForeignFormat, read, reading
 from loghistory.importers.edn import EdnError, forms
 from loghistory.importers.plain_values import BAD, PlainValues
 from loghistory.importers.shapes import Shapes
@@ -62,7 +62,6 @@ def _patched(**names: Any) -> Iterator[None]:  # noqa: ANN401
     with pytest.MonkeyPatch.context() as patch:
         for name, value in names.items():
             patch.setattr(reading, name, value)
-        patch.setattr(columnar_operations, "FEWEST", names["FEWEST"])
         yield
 
 
@@ -83,9 +82,8 @@ def _outcome(data: bytes, format_: ForeignFormat) -> tuple[list[dict[str, Any]],
 
 
 def _both_ways(data: bytes, format_: ForeignFormat) -> None:
-    with _patched(FEWEST=2):
-        at_once = _outcome(data, format_)
-    with _patched(FEWEST=1 << 60, Shapes=_NoShapes, objects=lambda lines: [None] * len(lines)):
+    at_once = _outcome(data, format_)
+    with _patched(Shapes=_NoShapes, objects=lambda lines: [None] * len(lines)):
         one_by_one = _outcome(data, format_)
     assert at_once == one_by_one
 
@@ -301,8 +299,7 @@ def test_a_read_that_was_taken_at_once_ends_behind_the_first_append(asked: str) 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "_ROWS", 4)
         _both_ways(data, ForeignFormat.JEPSEN_EDN)
-        with _patched(FEWEST=2):
-            events, _, _ = _outcome(data, ForeignFormat.JEPSEN_EDN)
+        events, _, _ = _outcome(data, ForeignFormat.JEPSEN_EDN)
     assert [(each["offset"], each["value"]) for each in events if each["kind"] == "observe"] == [(0, 7)] * 4
 
 

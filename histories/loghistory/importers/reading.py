@@ -14,10 +14,10 @@ from ..errors import HistoryError, quote
 from ..lines import Lines
 from ..quarantine import Quarantine
 from ..validity import Reason, flaws
-from .columnar_operations import FEWEST, ColumnarOperations
 from .edn import EdnError, flat_map, forms
 from .formats import LOG_LINE, ForeignFormat, log_operation
 from .objects import Fields, fields_of, objects, one, renamed
+from .operations import Operations
 from .shapes import Shapes
 from .splitter import Chunk, Run, Splitter
 from .values import Malformed, Value
@@ -42,20 +42,14 @@ def read(
     ``read_bytes(n)`` gives up to n further bytes and none at the end. What has to be refused goes to ``quarantine``.
     Memory is bounded by one operation and by the operations that are open.
     """
-    operations = ColumnarOperations()
+    operations = Operations()
     taken = 0
     is_log = format_ is ForeignFormat.JEPSEN_LOG
     for numbers, some, texts in _stretches(_fields(read_bytes, file, quarantine, format_)):
-        if operations.rows.size >= _ROWS or (operations.rows.size and len(some) >= FEWEST):
+        if operations.rows.size >= _ROWS:
             batch = _batch(operations.rows.batch(), file)
             yield batch
             quarantine.take(batch.num_rows)
-        made = operations.take_many(some)
-        if made is not None:
-            taken += len(some)
-            yield _batch(made, file)
-            quarantine.take(made.num_rows)
-            continue
         for line, each, text in zip(numbers, some, texts, strict=True):
             try:
                 operations.take_fields(each)
@@ -79,7 +73,7 @@ def _batch(batch: pa.RecordBatch, file: str) -> pa.RecordBatch:
 
 
 def _stretches(fields: Iterable[_Some]) -> Iterator[_Some]:
-    """The same in stretches of which each is taken at once or one by one."""
+    """The same in stretches of at most `_ROWS`, between which events are handed out."""
     for numbers, some, texts in fields:
         for begin in range(0, len(some), _ROWS):
             end = begin + _ROWS
