@@ -57,6 +57,17 @@ def takes_back_what_it_promised(log: type[Log]) -> bool:
         return False
 
 
+def closes_with_what_it_holds(log: type[Log]) -> bool:
+    """raft.md#truncation."""
+    disk, found = opened(log)
+    found.truncate(2)
+    found.close()
+    try:
+        return log.open(disk, "log", 100, 1).dirty == 1
+    except StorageError:
+        return False
+
+
 def begins_anew_empty(log: type[Log]) -> bool:
     """raft.md#log-begun-anew."""
     for syncs in range(3):
@@ -84,6 +95,7 @@ PROMISES: dict[str, Callable[[type[Log]], bool]] = {
     "trim-forgets-term": knows_the_term_before_its_start,
     "reset-unmarked": begins_anew_empty,
     "checksum-ignored": cuts_what_fails_its_checksum,
+    "truncate-keeps-flushed": closes_with_what_it_holds,
     "truncate-keeps-promise": takes_back_what_it_promised,
     "gap-breaks-dirty": cuts_a_gap_with_the_batch_behind_it,
 }
@@ -98,3 +110,13 @@ def test_the_log_keeps_a_promise_that_a_mutant_breaks(mutant: str) -> None:
 
 def test_each_is_tried() -> None:
     assert set(PROMISES) == {mutant.id for mutant in MUTANTS.values() if mutant.test == HERE}
+
+
+def test_a_flush_that_a_truncation_overtook_promises_nothing() -> None:
+    disk, log = opened(Log)
+    log.append(batches(6, 7))
+    ticket = log.flush_begin()
+    log.truncate(2)
+    log.flush_run(ticket)
+    assert not log.flush_finish(ticket)
+    assert log.open(disk, "log", 100, 1).dirty == 1

@@ -412,6 +412,20 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
         duration=2400 * MILLISECOND,
         plan=tuple(fault for begin in range(300, 2300, 600) for fault in _cut_off_and_silent(begin)),
     ),
+    # Nodes whose log was just cut short are asked to stop, and write down how far it is durable.
+    "stops": replace(
+        _DEFAULT,
+        timing=NodeTiming(heartbeat=15 * MILLISECOND, election=50 * MILLISECOND, flush=10 * MILLISECOND),
+        disk=DiskTiming(most=4 * MILLISECOND),
+        workload=LogWorkload(think=20 * MILLISECOND, acks_all=1.0, acks_leader=5.0, stray=0.3, former=0.3),
+        faults=FaultMix(
+            weights={"partition": 5.0, "stop": 6.0},
+            targets={"leader": 4.0, "follower": 2.0, "followers": 2.0},
+            per_second=15.0,
+            shortest=40 * MILLISECOND,
+            longest=150 * MILLISECOND,
+        ),
+    ),
     # Clients wait for longer than a call may take: whoever is asked has to answer, whatever becomes of its office.
     "patient-clients": replace(
         _DEFAULT,

@@ -142,6 +142,17 @@ class TruncatePromisesOneMore(Log):
         super()._save_state(state)
 
 
+class TruncateKeepsFlushed(Log):
+    """A truncation leaves what the log takes for durable as it was; a graceful stop writes that down."""
+
+    def truncate(self, offset: int) -> int:
+        """See `Log.truncate`."""
+        flushed = self._flushed
+        first = super().truncate(offset)
+        self._flushed = flushed
+        return first
+
+
 class PromisesTooEarly(Log):
     """That the log is durable is written down when a flush begins."""
 
@@ -349,6 +360,14 @@ MUTANTS = (
         stage=on_nodes(log=TruncatePromisesOneMore),
         setting="bad-disks",
         seeds=100,
+    ),
+    Mutant(
+        "truncate-keeps-flushed",
+        "after a truncation, a graceful stop writes down as durable what was cut",
+        ("voters-return",),
+        stage=on_nodes(log=TruncateKeepsFlushed),
+        test="tests/storage/test_storage_mutants.py",
+        setting="stops",
     ),
     Mutant(
         "promises-too-early",
