@@ -19,7 +19,7 @@ from quorumlog.raft.protocol import PROTOCOL
 HARD = (
     *("visible-unclamped", "flush-ignores-truncation", "vote-twice", "read-unconfirmed", "election-never-waits"),
     *("half-elects", "quorum-one-off", "no-check-quorum", "candidate-keeps-vote", "replicated-old-term"),
-    *("truncate-promises-one-more", "trim-promises-too-much"),
+    *("truncate-promises-one-more", "trim-promises-too-much", "late-replies-count"),
 )
 """Those that one run in a few did not show before the swarm, or none; docs/mutants.md has more of them."""
 
