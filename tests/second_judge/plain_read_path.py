@@ -211,8 +211,8 @@ def replication_property_holds(history: History) -> Count:
                 count += total(judged(lsn not in acknowledged) for lsn in range(first, e.offset + 1))
         elif e.kind == "recover" and e.offset > e.epoch << 32:
             good = range((e.epoch << 32) + 1, e.offset + 1)
-            known = len(good) <= 1 << 16 and declared and acknowledged
-            count += judged(any(lsn not in acknowledged for lsn in good)) if known else UNJUDGED
+            known = [lsn for lsn in acknowledged if lsn in good] if len(good) <= 1 << 16 and declared else []
+            count += judged(len(known) < e.offset + 1 - min(known)) if known else UNJUDGED
     return count
 
 

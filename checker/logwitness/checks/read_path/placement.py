@@ -220,15 +220,20 @@ class PlacementFold(StreamFold[_Rows]):
             lsn = _acknowledged(self._state, lsn + 1, e.offset)
 
     def _recovers(self, e: _Rows) -> None:
-        """What a recovery does not read is known to be good: it was acknowledged (read-path.md#append-waves)."""
+        """What a recovery does not read is known to be good: it was acknowledged (read-path.md#append-waves).
+
+        What comes before the first acknowledgement of the epoch may have been acknowledged before the record began.
+        """
         tally, first = self.tallies[HOLDS.id], (e.epoch << 32) + 1
         if e.offset < first:
             return
-        if e.offset - first >= _MOST or not self._nodesets or not self._state.known.acknowledged.any():
+        good = range(first, e.offset + 1) if e.offset - first < _MOST and self._nodesets else ()
+        begins = next((lsn for lsn in good if _acknowledged(self._state, lsn, lsn) > lsn), None)
+        if begins is None:
             tally.unjudged += 1
             return
         tally.judged += 1
-        lsn = _acknowledged(self._state, first, e.offset)
+        lsn = _acknowledged(self._state, begins, e.offset)
         if lsn <= e.offset:
             tally.violation(e.seq, way="good", run=e.recovery, good=shown(e.offset), lsn=shown(lsn))
 
