@@ -279,14 +279,18 @@ class _Members:
 
 
 def offset_of(trace: Trace, index: int, position: int) -> int:
-    """Return the offset at a position of a node's log just before the node recorded event ``index``; -1 for none."""
+    """Return the offset at a position of a node's log just before the node recorded event ``index``; -1 for none.
+
+    Of a position beyond that log, the offset in another node's.
+    """
     at = trace.places[index]
     logs: Mapping[int, _NodeLog] = {}
     earlier = [place for place in trace.places if place.seq < at.seq]
     for _, _, after in follow(trace, earlier, _Members(earlier, trace.founders)):
         logs = after
-    found = logs.get(at.event["node"])
-    return found.offset(position) if found else -1
+    own = logs.get(at.event["node"])
+    found = [log.offset(position) for log in ([own] if own else []) + list(logs.values())]
+    return next((offset for offset in found if offset >= 0), -1)
 
 
 def follow(

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 import z3
 
-from logspec.proofs import PROOFS, prove
+from logspec.proofs import PROOFS, members_invariants, members_state, pending, prove, raft_invariants
 from logspec.proofs.claims import Claim, Proof, Twin, check, run
+from logspec.proofs.raft_invariants import commit_invariants, gaplessness
 from logspec.proofs.raft_safety import RUNS
 from logspec.proofs.raft_state import STEPS
 from logspec.proofs.rules import load_rules
+from logspec.proofs.vocabulary import scope, scope_axioms
 from quorumlog.protocol import Mutant
 from quorumlog.pull_queries.rules import REFERENCE as PULL_QUERIES
 from quorumlog.quorum import Voters, majority_vote
@@ -133,6 +135,22 @@ def test_a_counterexample_names_the_arguments() -> None:
 def test_every_step_happens_in_a_run_from_the_empty_state() -> None:
     taken = {make for run_of_steps in RUNS.values() for make, _ in run_of_steps}
     assert taken == set(STEPS)
+
+
+@pytest.mark.parametrize("name", ["raft-safety", "membership-safety", "pending"])
+def test_no_invariant_holds_in_every_state(name: str) -> None:
+    """One that does would be kept by whatever step, and promise nothing."""
+    with scope(PROOFS[name].sizes, ""):
+        s = members_state.BEFORE
+        invariants = {
+            "raft-safety": lambda: {**raft_invariants.invariants(s), **gaplessness(s), **commit_invariants(s)},
+            "membership-safety": lambda: members_invariants.invariants(s) | members_invariants.firsts(s),
+            "pending": lambda: pending.invariants(pending._LOG, leads=True),
+        }[name]()
+        for statement, formula in invariants.items():
+            solver = z3.SimpleSolver()
+            solver.add(z3.Not(formula), *scope_axioms([z3.Not(formula)]))
+            assert (statement, solver.check()) == (statement, z3.sat)
 
 
 def test_every_mutant_that_a_proof_can_notice_has_a_twin() -> None:

@@ -347,6 +347,11 @@ ELECTIONS = [
         None,
     ),
     (
+        "a node votes for one that did not stand",
+        election(*BOTH_STAND[3:], ("term", 0, "follower", 1), ("vote", 0, "follower", 1, 1)),
+        7,
+    ),
+    (
         "a candidate votes for itself and for another one",
         election(
             *BOTH_STAND,
@@ -356,6 +361,92 @@ ELECTIONS = [
         13,
     ),
 ]
+
+
+NONE = {"dirty": -1, "flushed": -1, "commit": -1}
+FOLLOWS = {"node": 1, "role": "follower", "term": 1}
+HEARS = [{"kind": "term", **FOLLOWS, **NONE}, {"kind": "vote", **FOLLOWS, "peer": 0, **NONE}]
+HOLDS = [
+    CONFIGURATION | FOLLOWS,
+    {"kind": "flush", **FOLLOWS, "dirty": 0, "flushed": 0, "commit": -1},
+]
+LED = [*STARTS, *HEAD[1:4], *HEARS, HEAD[4], CONFIGURATION, *HOLDS, FLUSH, COMMIT, BATCH]
+"""Node 0 leads 1 and 2; 1 has its first entry, which is committed, and nobody has its second one, a batch."""
+TAKES = BATCH | FOLLOWS | {"commit": -1}
+SHOWN = {"kind": "visible", "visible": 3, "dirty": 3, "flushed": 0}
+ANEW = {"node": 2, "role": "follower", "term": 1, "dirty": 0, "flushed": 0, "commit": 0, "visible": 0}
+AT_3 = {"dirty": 3, "flushed": 3, "commit": 3, "visible": 3}
+JOINS = {"kind": "term", "node": 2, "role": "follower", "term": 1, **NONE}
+
+FOLLOWED = [
+    ("a follower takes what its leader sends", [*LED, TAKES], None, ""),
+    ("a follower takes another value", [*LED, TAKES | {"value": 8}], 15, "its leader sends an entry of term 1"),
+    ("a leader shows what it alone has", [*LED, SHOWN | LEADS | {"commit": 0}], 15, "the spec allows at most 0"),
+    ("a leader shows what a majority has", [*LED, TAKES, SHOWN | LEADS | {"commit": 0}], None, ""),
+    (
+        "a follower shows what its leader has not shown",
+        [*LED, TAKES, SHOWN | FOLLOWS | {"commit": -1}],
+        16,
+        "the spec allows at most",
+    ),
+    (
+        "a follower shows what it does not have",
+        [*LED, TAKES, SHOWN | LEADS | {"commit": 0}, SHOWN | JOINS | {"kind": "visible"}],
+        17,
+        "",
+    ),
+    (
+        "a follower commits what it has not flushed",
+        [*LED, TAKES, COMMIT | FOLLOWS | {"dirty": 3, "commit": 3}],
+        16,
+        "the spec allows at most 0",
+    ),
+    (
+        "a follower begins anew behind what is committed",
+        [
+            *LED,
+            JOINS,
+            {"kind": "trim", "offset": 1, **ANEW},
+            SNAPSHOT | ANEW | {"text": "0,1,2", "reason": "installed"},
+        ],
+        None,
+        "",
+    ),
+    (
+        "a follower begins anew behind what is not",
+        [
+            *(*LED, JOINS, {"kind": "trim", "offset": 4, **ANEW, **AT_3}),
+            SNAPSHOT | ANEW | AT_3 | {"offset": 3, "text": "0,1,2", "reason": "installed"},
+        ],
+        16,
+        "begins anew up to 3; the spec allows it up to 0",
+    ),
+    (
+        "a leader changes the voters before it has committed anything",
+        [*HEAD, CONFIGURATION, FLUSH, *({**each, "commit": -1} for each in change("0 learners 1 revision 1"))],
+        7,
+        "no entry of its term is committed yet",
+    ),
+    (
+        "a learner stands for election",
+        [
+            *(STARTS[1], *HEAD, *SERVES, *change("0 learners 1 adding 1 revision 1")),
+            {"kind": "term", "node": 1, "role": "follower", "term": 2, **NONE},
+            {"kind": "role", "node": 1, "role": "candidate", "term": 2, **NONE},
+        ],
+        11,
+        "moves to term 2",
+    ),
+]
+
+
+def test_followers_and_members(tmp_path: Path) -> None:
+    files = [write(tmp_path / f"{n}.jsonl", events) for n, (_, events, _, _) in enumerate(FOLLOWED)]
+    _, verdicts = follow(*files)
+    by_run = {verdict["run"]: verdict for verdict in verdicts[:-1]}
+    for file, (name, _, seq, words) in zip(files, FOLLOWED, strict=True):
+        assert (name, by_run[file].get("seq")) == (name, seq)
+        assert words in by_run[file].get("sentence", ""), name
 
 
 def test_elections(tmp_path: Path) -> None:

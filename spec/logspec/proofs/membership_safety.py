@@ -53,7 +53,7 @@ from logspec.proofs.members_state import (
 )
 from logspec.proofs.pictures import picture
 from logspec.proofs.raft_invariants import commit_invariants, election_invariants, log_invariants
-from logspec.proofs.raft_safety import POWER_LOSS, World
+from logspec.proofs.raft_safety import POWER_LOSS, World, comes_to, runs_in
 from logspec.proofs.raft_state import (
     Commit,
     Name,
@@ -455,22 +455,22 @@ RUNS: Mapping[str, Run] = {
 """Runs from the empty state: every step is possible, and after a change of voters a commit by the new configuration."""
 
 
-def _reachable(run: Run, rules: Rules) -> Claim:
+def _reachable(run_name: str, rules: Rules) -> Claim:
     nodes = {label: z3.Const(label, Node) for label in ("n1", "n2", "n3")}
     state, assume = start(), [*axioms(), quorums_meet(), z3.Distinct(*nodes.values())]
-    for number, (make, label) in enumerate(run):
+    for number, (make, label) in enumerate(RUNS[run_name]):
         choice = MembersChoice(f"_{number}")
         step = _take(CHANGED.get(make.__name__, make), rules, choice=choice, before=state)
         assume += [choice.n == nodes[label], step.guard]
         state = _after(step)
-    return Claim(assume)
+    return Claim([*assume, *comes_to(run_name, state, nodes)])
 
 
 def claims(
     rules: Rules, without: frozenset[str] = frozenset(), world: World = POWER_LOSS
 ) -> dict[str, Callable[[], Claim]]:
     """The lemma, the initial state, what each step must keep, and what quorums of neighbours have in common."""
-    made: dict[str, Callable[[], Claim]] = {name: partial(_reachable, run, rules) for name, run in RUNS.items()}
+    made: dict[str, Callable[[], Claim]] = {name: partial(_reachable, name, rules) for name in runs_in(world, RUNS)}
     made |= {
         "configurations-meet": _configurations_meet,
         "start": _start,

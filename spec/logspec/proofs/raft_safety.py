@@ -160,7 +160,7 @@ def claims(
     rules: Rules, without: frozenset[str] = frozenset(), world: World = POWER_LOSS
 ) -> dict[str, Callable[[], Claim]]:
     """Runs in which every step happens (vacuity), the initial state, for each step what it must keep, and quorums."""
-    made: dict[str, Callable[[], Claim]] = {run: partial(_reachable, run, rules, world) for run in RUNS}
+    made: dict[str, Callable[[], Claim]] = {run: partial(_reachable, run, rules, world) for run in runs_in(world, RUNS)}
     made["start"] = partial(_start, without, world)
     for make in STEPS:
         name_of_step = make.__name__.replace("_", "-")
@@ -249,6 +249,7 @@ COMMITS_FIRST: Run = (
 RUNS: Mapping[str, Run] = {
     "a-run-that-commits": (*COMMITS_FIRST, (follow_commit, "n2")),
     "a-run-that-installs": (*COMMITS_FIRST, (install_snapshot, "n3")),
+    "a-run-that-loses": (*ELECTS_FIRST, (restart, "n1")),
     "a-run-that-truncates": (
         *ELECTS_FIRST,
         (time_out, "n2"), (save_vote, "n2"), (ask_for_votes, "n2"), (grant_vote, "n3"), (save_vote, "n3"),
@@ -257,6 +258,27 @@ RUNS: Mapping[str, Run] = {
     ),
 }  # fmt: skip
 """Runs from the empty state that take every step at least once: the steps are possible, and so are the invariants."""
+
+LOSES = "a-run-that-loses"
+ENDS: Mapping[str, tuple[str, Callable[[State, z3.ExprRef], Formula]]] = {
+    "a-run-that-commits": ("n2", lambda s, n: s.commit(n) != Offset.least),
+    "a-run-that-installs": ("n3", lambda s, n: s.commit(n) != Offset.least),
+    LOSES: ("n1", lambda s, n: s.dirty(n) == Offset.least),
+}
+"""What such a run comes to: what somebody knows to be committed, or that what was not flushed is lost."""
+
+
+def runs_in(world: World, runs: Mapping[str, Run]) -> dict[str, Run]:
+    """The runs that there are in a world: nothing is lost where no power is."""
+    return {name: run for name, run in runs.items() if name != LOSES or world is POWER_LOSS}
+
+
+def comes_to(run_name: str, state: State, nodes: Mapping[str, z3.ExprRef]) -> list[Formula]:
+    """What holds at the end of a run."""
+    if run_name not in ENDS:
+        return []
+    label, end = ENDS[run_name]
+    return [end(state, nodes[label])]
 
 
 def _reachable(run_name: str, rules: Rules, world: World) -> Claim:
@@ -269,9 +291,7 @@ def _reachable(run_name: str, rules: Rules, world: World) -> Claim:
         step = make(state, rules, choice)
         assume += [choice.n == nodes[label], step.guard]
         state = world.see(step.after)
-    if run[-1][0] is follow_commit:
-        assume.append(state.commit(nodes["n2"]) != Offset.least)
-    return Claim(assume)
+    return Claim([*assume, *comes_to(run_name, state, nodes)])
 
 
 TWINS = (

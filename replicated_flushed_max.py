@@ -1,0 +1,2 @@
+def replicated_flushed(dirty, flushed, match):
+    return min(flushed, match + 1)

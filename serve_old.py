@@ -1,0 +1,2 @@
+def may_serve(term_at_commit, current_term):
+    return term_at_commit >= current_term - 1
