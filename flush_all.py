@@ -1,2 +1,0 @@
-def flush_required(acks, write_caching, forced):
-    return True

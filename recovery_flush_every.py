@@ -1,2 +1,0 @@
-def recovery_flush(*args):
-    return True

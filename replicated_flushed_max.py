@@ -1,2 +1,0 @@
-def replicated_flushed(dirty, flushed, match):
-    return min(flushed, match + 1)

@@ -1,2 +1,0 @@
-def may_serve(term_at_commit, current_term):
-    return term_at_commit >= current_term - 1
