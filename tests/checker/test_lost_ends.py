@@ -20,7 +20,14 @@ from quorumlog.raft.simulated import RaftCluster
 ENDS = ("crash", "power_loss", "storage_error")
 Row = dict[str, Any]
 
-LATER = {"preferences", "light-heartbeats", "groups"}  # without them the seeds have the runs that they had
+LATER = {
+    "preferences",
+    "light-heartbeats",
+    "groups",
+    "late-replies",
+    "quiet-leaders",
+    "stops",
+}  # without them the seeds have the runs that they had
 SAME_VOTERS = [name for name, each in SETTINGS.items() if "join" not in each.faults.weights and name not in LATER]
 """Settings in which nobody joins or leaves."""
 

@@ -73,9 +73,8 @@ class _Faults(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         for word in words:
             if word not in known:
                 whose = " and ".join(name for name in PROTOCOLS if word in _faults_of(name))
-                if whose:
-                    self.fail(f"{word!r} is a fault of {whose}: name the protocol with --protocol", param, ctx)
-                self.fail(f"{word!r} is unknown; give none, or some of {', '.join(known)}", param, ctx)
+                wrong = f"is a fault of {whose} only (--protocol)" if whose else "is unknown"
+                self.fail(f"{word!r} {wrong}; give none, or some of {', '.join(known)}", param, ctx)
         if not words:
             self.fail(f"give none, or some of {', '.join(known)}", param, ctx)
         return words
