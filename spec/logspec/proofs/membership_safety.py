@@ -89,6 +89,7 @@ Log = Callable[[Term, Term], Formula]
 
 CHOICE = MembersChoice()
 NOTHING: frozenset[str] = frozenset()
+NO_LATER_TERMS = "no-later-terms"
 E, LATER = z3.Const("committed", Commit), z3.Const("later_leader", TermSort)
 
 
@@ -190,6 +191,13 @@ def consequences(s: MembersState) -> dict[str, Formula]:
             ),
         ),
     }
+
+
+def _far_quorums_may_be_apart() -> Claim:
+    """What is assumed of quorums leaves two that do not meet, if their configurations are not near each other."""
+    (q, r), (c, d) = z3.Consts("one_quorum other_quorum", Quorum), z3.Consts("one_config other_config", Config)
+    apart = forall(Node, lambda n: z3.Not(z3.And(member(n, q), member(n, r))))
+    return Claim([*axioms(), quorums_meet(), quorum_of(q, c), quorum_of(r, d), apart])
 
 
 def _consequences() -> Claim:
@@ -335,14 +343,32 @@ def _holds_what_was_committed(rules: Rules, without: frozenset[str]) -> tuple[Cl
     below = lambda i, u: implies(pair.one(i, u), s.change(u, i), Offset.below(s.commit_offset(s.basis(u, i)), offset))
     hints = {
         "what-changes-rest-on-is-below": forall(Index, TermSort, below),
-        "no-later-terms": forall(Index, TermSort, lambda i, u: implies(s.entry(c.n, i, u), Epoch.at_most(u, term))),
+        NO_LATER_TERMS: forall(Index, TermSort, lambda i, u: implies(s.entry(c.n, i, u), Epoch.at_most(u, term))),
         "changes-of-its-own-term": _rests_on(pair.other, pair.one, lambda u: u == term),
         "changes-of-earlier-terms": _rests_on(pair.other, pair.one, lambda u: Epoch.below(u, term)),
     }
     claims = _apart(step, pair, given, held, "candidate-holds-what-was-committed", hints, (), without)
     induction = "the candidate holds what was committed at smaller offsets (induction on offsets)"
     first, second, third = (replace(claim, given=induction) for claim in claims)
-    return first, second, third
+    apart = {name: goal for name, goal in first.goals.items() if name != NO_LATER_TERMS}
+    return replace(first, goals=apart), second, third
+
+
+_TERMS = (
+    *("log-matching", "log-matching-of-leaders", "entry-terms-were-elected", "leader-completeness"),
+    *("commit-current-term", "one-leaders-entry-per-offset", "leaders-log-has-its-entries"),
+    *("leaders-entries-are-of-past-terms", "entries-are-of-past-terms"),
+)
+
+
+def _no_later_terms(rules: Rules) -> Claim:
+    """Who lacks what was committed has no entry of a later term: with more facts the solver loses its way."""
+    s, c, known = BEFORE, CHOICE, _known(is_scoped())
+    term, offset = s.commit_term(E), s.commit_offset(E)
+    assume = [*axioms(), *(known.invariants[name] for name in _TERMS), *consequences(s).values()]
+    assume += [_take(become_leader, rules).guard, s.happened(E), Epoch.below(term, c.t)]
+    later = forall(Index, TermSort, lambda i, u: implies(s.entry(c.n, i, u), Epoch.at_most(u, term)))
+    return Claim(assume, {NO_LATER_TERMS: z3.Or(s.entry(c.n, offset, term), later)})
 
 
 def _one_leader(rules: Rules, without: frozenset[str]) -> tuple[Claim, Claim, Claim]:
@@ -359,7 +385,7 @@ def _lost_by_nobody(rules: Rules, without: frozenset[str]) -> tuple[Claim, Claim
     step = _take(leader_commit, rules)
     pair = Pair(s.of(c.n), s.begun_by(LATER), (c.w, c.x0), (s.elected_term(LATER), s.elected_offset(LATER)))
     hints = {
-        "no-later-terms": forall(Index, TermSort, lambda i, u: implies(pair.other(i, u), Epoch.at_most(u, c.t))),
+        NO_LATER_TERMS: forall(Index, TermSort, lambda i, u: implies(pair.other(i, u), Epoch.at_most(u, c.t))),
         "changes-of-its-own-term": _rests_on(pair.other, pair.one, lambda u: u == c.t),
         "changes-of-earlier-terms": _rests_on(pair.other, pair.one, lambda u: Epoch.below(u, c.t)),
     }
@@ -480,15 +506,16 @@ def claims(
         for number, part in enumerate(("changes", "logs", "quorums")):
             made[f"{name}/{part}"] = partial(_compared, compare, number, rules, without)
     del made["become-leader/one-leader/changes"]
+    made["become-leader/holds-what-was-committed/terms"] = partial(_no_later_terms, rules)
     made["change-voters/new-entry"] = partial(_new_entry, rules)
     for make in STEPS:
         name_of_step = make.__name__.replace("_", "-")
         for layer in _LAYERS:
             made[f"{name_of_step}/{layer}"] = partial(_keeps, layer, make, rules, without, world)
         made[f"{name_of_step}/firsts"] = partial(_keeps_firsts, make, rules)
-    return made | {
-        f"quorums/{name}": claim for name, claim in quorums.claims(rules, (*ACROSS, *world.counting)).items()
-    }
+    of_quorums = quorums.claims(rules, (*ACROSS, *world.counting))
+    made |= {f"quorums/{name}": claim for name, claim in of_quorums.items()}
+    return made | {"quorums-apart/possible": _far_quorums_may_be_apart}
 
 
 ACROSS = ("vote-result/across", "vote-result/promotion")
