@@ -166,7 +166,7 @@ LooksAgain == Noted[2] = "dataloss" /\ Given.scd /\ ~Given.guaranteed
 TraceIssueGap ==
     /\ Is("gap") /\ Noted[5] # ""
     /\ Begins
-    /\ \A place \in From..(To - 1) : place \notin reader.buffer
+    /\ reader.buffer \cap (From..(To - 1)) = {}
     /\ ~RewindPending(reader)
     /\ ~InScd(reader)
     /\ ~StatusesOld(reader)
@@ -210,7 +210,7 @@ TraceBridgeToBegin ==
     /\ Is("gap") /\ Noted[5] = "" /\ Noted[2] = "bridge"
     /\ Begins
     /\ EsnOf(From) = 0 \/ From = 1
-    /\ \A place \in From..(To - 1) : place \notin reader.buffer
+    /\ reader.buffer \cap (From..(To - 1)) = {}
     /\ To \in reader.buffer
     /\ EpochOf(To) = EpochOf(From)
     /\ Knows

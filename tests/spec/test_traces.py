@@ -34,6 +34,7 @@ SHOWS = {  # the kind of the event at which the spec cannot follow a recorded mu
     "flush-assigns": "flush",
     "flush-ignores-truncation": "flush",
     "follower-commit-unclamped": "commit",
+    "late-read-filled": "append",
     "read-before-own-term": "append",
     "read-unconfirmed": "ok",
     "stale-reply-accepted": "commit",
