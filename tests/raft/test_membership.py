@@ -400,6 +400,18 @@ def test_a_learner_that_is_behind_is_not_promoted() -> None:
     assert bench.members == "0,1,2 learners 3 adding 3 revision 1 sessions 3:1"
 
 
+def test_a_learner_that_could_forget_its_session_in_a_power_loss_is_not_promoted() -> None:
+    """raft.md#change-steps: on a disk that was wiped, it would not vote after that."""
+    bench = Bench().lead()
+    bench.change(add=(3,))
+    bench.answer(1)
+    end = bench.core.dirty
+    for flushed, learners in ((end - 1, (3,)), (end, ())):
+        sequence = bench.core.progress[3].sequence
+        bench.give(Received(3, AppendReply(bench.core.term, sequence, True, end, flushed, end, session=1)))
+        assert bench.core.members.voters.learners == learners
+
+
 def test_no_members_change_while_leadership_is_handed_on() -> None:
     """raft.md#change-refused."""
     bench = Bench().lead()

@@ -62,9 +62,10 @@ class Memberships(Transfers):
                 self._leave()
 
     def _following(self) -> Members | None:
-        """The next step; a learner is promoted once it has all that this node has flushed."""
-        caught_up = [peer for peer, follower in self.progress.items() if follower.match >= self.flushed]
-        return next_step(self.members, caught_up)
+        """The next step; a learner is promoted once it has all that this node has flushed, its own session durably."""
+        named = self._configurations[-1][0]
+        matching = (peer for peer, follower in self.progress.items() if follower.match >= self.flushed)
+        return next_step(self.members, [peer for peer in matching if self.durable_on[peer] >= named])
 
     def _leave(self) -> None:
         """Hand the leadership on to the voter that holds most."""
