@@ -6,8 +6,7 @@ Sources: pull-queries.md#materialised-state, pull-queries.md#report-replaces.
 from __future__ import annotations
 
 from ...codes import NULL
-from ...columns import Ints
-from ...hashing import Table, place_of
+from ...hashing import place_of, row_of
 from ...kernel import part
 from ..skimming import FEW, NOWHERE
 from .reading import NONE, NOTHING, POSITIONS, RECORD, ROWS, WORD, Strings
@@ -51,7 +50,7 @@ def shows(state: State, partition: int, offset: int, text: int) -> None:
             keys, changes = state.keys, state.changes
             known = used[0]
             place = partition * _MOST + name
-            row = _row(state.of_keys, used, place)
+            row = row_of(state.of_keys, used, place)
             if row == known:
                 keys.name[row], keys.last[row] = name, NOWHERE
                 before, after = NOWHERE, logs.first[partition]
@@ -68,19 +67,6 @@ def shows(state: State, partition: int, offset: int, text: int) -> None:
             changes.form[change], changes.value[change] = said.numbers[at + 3], said.numbers[at + 4]
             keys.last[row] = change
     logs.epoch[partition] = said.numbers[at]
-
-
-@part
-def _row(table: Table, used: Ints, key: int) -> int:
-    """The row of a key; a new one gets the next one."""
-    place = place_of(table, key)
-    row = int(table.rows[place])
-    if row < 0:
-        row = used[0]
-        used[0] += 1
-        table.keys[place] = key
-        table.rows[place] = row
-    return row
 
 
 @part

@@ -370,6 +370,12 @@ def _query(text: Cells, at: int, strings: Strings, out: Cells) -> int:
             out[head + 1] += 1
             at = end + 1
         at = _literal(text, _literal(text, _sign(text, at, _CLOSE), _FILTER), _NULL)
+    return _bound(text, at, head, out)
+
+
+@part
+def _bound(text: Cells, at: int, head: int, out: Cells) -> int:
+    """Behind the bound that ends an object; ``head``: where it is noted, `NONE` if there is none."""
     at = _literal(text, at, _BOUND)
     if at >= 0 and text[at] == _NULL[0]:
         out[head] = NONE
@@ -401,14 +407,7 @@ def _asked(text: Cells, at: int, out: Cells) -> int:
     while at >= 0 and text[at] != _CLOSE:
         at = _number(text, _next(text, at, _CLOSE, out[head + 1] == 0), out)
         out[head + 1] += 1
-    at = _literal(text, _sign(text, at, _CLOSE), _BOUND)
-    if at >= 0 and text[at] == _NULL[0]:
-        out[head] = NONE
-        return _sign(text, _literal(text, at, _NULL), _UNBRACE)
-    at = _sign(text, _number(text, at, out), _UNBRACE)
-    out[0] -= 1
-    out[head] = out[out[0]]
-    return at if out[head] >= 0 else NOWHERE
+    return _bound(text, _sign(text, at, _CLOSE), head, out)
 
 
 @part
