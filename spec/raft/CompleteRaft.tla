@@ -15,7 +15,8 @@ VARIABLES
 
 memberVars == <<founding, summed>>
 
-ConfigurationAt(n, i) == IF i = 0 THEN founding[n] ELSE log[n][i].voters
+(* Traces leave out the beginning of logs: what is only compared may lie before it.                            *)
+ConfigurationAt(n, i) == IF i <= 0 THEN founding[n] ELSE log[n][i].voters
 
 -------------------------------------------------------------------------------------------
 (* In the places of what FlushedRaft leaves open.                                                              *)

@@ -20,7 +20,7 @@ TermAt(log, i) == IF i \in 1..Len(log) THEN log[i].term ELSE NoTerm
 LastTerm(log) == TermAt(log, Len(log))
 
 (* The consistency check of append_entries: equal term at `i' means equal logs up to `i' (log matching).     *)
-Matches(a, b, i) == IF i = 0 THEN TRUE ELSE i <= Len(a) /\ i <= Len(b) /\ a[i].term = b[i].term
+Matches(a, b, i) == IF i <= 0 THEN TRUE ELSE i <= Len(a) /\ i <= Len(b) /\ a[i].term = b[i].term
 
 (* The largest position up to which two logs are equal, searched from the end.                               *)
 RECURSIVE MatchBefore(_, _, _)

@@ -179,7 +179,7 @@ TraceFollowerAppend ==
     /\ Agrees("FollowerAppend")
 
 TraceFollowerTruncate ==
-    /\ Begins("truncate")
+    /\ Begins("truncate") /\ First >= 0
     /\ FollowerTruncate(At, First)
     /\ StaysInTerm /\ MembersStay /\ Shows(Min(seen[At], First))
     /\ Agrees("FollowerTruncate")
