@@ -534,6 +534,15 @@ SIZES = {
 }
 """Counterexamples are looked for with two nodes, three entries, two terms and two configurations."""
 
+QUORUMS_APART = Twin(
+    "quorums-need-not-intersect",
+    "two configurations a step apart without a common voter",
+    "become-leader/one-leader/quorums",
+    "one-leader-per-term",
+    without=frozenset({"quorums-intersect"}),
+)
+"""What every proof in which voters change rests on."""
+
 TWINS = (
     Twin(
         "single-server-2015",
@@ -588,13 +597,7 @@ TWINS = (
         "replied-is-durable",
         {"replicated_flushed": lambda dirty, flushed, match: min(dirty, match)},
     ),
-    Twin(
-        "quorums-need-not-intersect",
-        "two configurations a step apart without a common voter",
-        "become-leader/one-leader/quorums",
-        "one-leader-per-term",
-        without=frozenset({"quorums-intersect"}),
-    ),
+    QUORUMS_APART,
     Twin(
         "without-the-key-conjunct",
         "nothing says that what was counted is durable",
