@@ -218,7 +218,8 @@ def test_shrinking_keeps_the_check_that_rejected_the_run(tmp_path: Path) -> None
     assert shrunk(mine, lost, attempts=3) == lost
 
 
-@pytest.mark.parametrize("setting", ["leaders-fall", pytest.param("groups", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("setting", ["leaders-fall", "groups"])
 def test_a_livelock_rejects_a_run_and_says_what_repeats(
     setting: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
