@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # What starts Java, Spark, solvers, real nodes or fuzzers.
 NOT_QUICK := spec proofs pipeline validate node fuzz
 
-.PHONY: help setup demo quick test test-long test-night coverage bench mutants reference lint format clean
+.PHONY: help setup demo quick test test-long test-night coverage bench mutants reference second-judge lint format clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -97,6 +97,9 @@ mutants: setup ## hunt every mutant and write docs/mutants.md: minutes; each hun
 
 reference: setup ## 10,000 runs of Raft's reference, every tenth followed by spec trace; goes on where it was stopped
 	@$(BIN)/python tests/mutants/reference.py --processes $(CORES)
+
+second-judge: setup ## 1,000 simulated runs and 4,000 damaged ones, each judged twice; goes on where it was stopped
+	@$(BIN)/python tests/second_judge/thousands.py
 
 format: $(VENV)/.all ## write the code in the house's form
 	@$(BIN)/ruff check --fix --quiet .

@@ -348,6 +348,15 @@ def log_matching(evidence: Evidence) -> Fields:
     return {"node": last["node"], "offset": last["offset"], "term": last["entry_term"]}
 
 
+def batches_are_flushed_whole(evidence: Evidence) -> Fields:
+    """A node flushes a part of a batch that it has appended."""
+    batch, last = evidence.rows
+    sure((batch["kind"], last["kind"], batch["node"]) == ("append", "flush", last["node"]))
+    sure(batch["offset"] <= last["flushed"] < batch["last_offset"])
+    fields = {"node": last["node"], "flushed": last["flushed"]}
+    return {**fields, "offset": batch["offset"], "last": batch["last_offset"]}
+
+
 def append_at_end(evidence: Evidence) -> Fields:
     shown, last = evidence.rows
     sure(shown["node"] == last["node"] and shown["dirty"] >= last["offset"])
@@ -633,10 +642,22 @@ def applied_once(evidence: Evidence) -> Fields:
 
 
 def ghost_term(evidence: Evidence) -> Fields:
-    """A node is told of a gap, and appends behind it in another term."""
-    gap, last = only(evidence.before), evidence.last
+    """A node is told of a gap, and appends behind it in another term, or not right behind it; or its log did not end
+    right before it."""
+    last = evidence.last
+    gap = only([row for row in evidence.before if row["kind"] == "gap"])
+    state = [row for row in evidence.before if row is not gap]
     sure((gap["kind"], last["kind"], gap["node"]) == ("gap", "append", last["node"]))
-    sure(gap["last_offset"] < last["offset"] and gap["entry_term"] != last["entry_term"])
+    sure(gap["offset"] <= last["last_offset"])
+    if state:
+        end = only(state)
+        sure(end["node"] == last["node"] and end["dirty"] != gap["offset"] - 1)
+        return {"node": last["node"], "offset": gap["offset"], "end": end["dirty"]}
+    if gap["entry_term"] == last["entry_term"]:
+        if gap["last_offset"] + 1 == last["offset"]:
+            sure(gap["dirty"] != gap["offset"] - 1)
+            return {"node": last["node"], "offset": gap["offset"], "end": gap["dirty"]}
+        return {"node": last["node"], "last": gap["last_offset"], "offset": last["offset"]}
     return {
         "node": last["node"],
         "last": gap["last_offset"],
@@ -653,6 +674,11 @@ def gaps_are_explained(evidence: Evidence) -> Fields:
         return {"node": last["node"], "offset": last["offset"], "last": last["last_offset"]}
     batch, *later = evidence.before
     sure((batch["kind"], last["kind"], batch["node"]) == ("append", "compact", last["node"]))
+    if batch["offset"] < last["offset"] <= batch["last_offset"] or (
+        batch["offset"] <= last["last_offset"] < batch["last_offset"]
+    ):
+        sure(not later)
+        return {"node": last["node"], "offset": batch["offset"], "last": batch["last_offset"]}
     sure(last["offset"] <= batch["offset"] <= last["last_offset"])
     fields: Fields = {"node": last["node"], "offset": batch["offset"]}
     if batch.get("key") is None:
@@ -736,22 +762,26 @@ def snapshots_agree(evidence: Evidence) -> Fields:
 
 
 def quorums_intersect(evidence: Evidence) -> Fields | list[Fields]:
-    """Two sets of voters decide each by one of the two configurations, and have no node in common."""
+    """Two sets of voters decide each by one of the two configurations, and have no node in common; or one of them is
+    joint, and not with the halves that the other one leaves it."""
     last, *before = reversed(evidence.rows)
     first = {"text": ",".join(map(str, evidence.voters))}
     one, other = only(before) if before else first, last
     halves = [[{*map(int, nodes.split(","))} for nodes in _halves(row["text"])] for row in (one, other)]
     mine, theirs = ({*set().union(*each)} for each in halves)
+    said: Fields = {"offset": last["offset"], "after": _said(last), "before": _said(one)}
     found = []
     for chosen in product((False, True), repeat=len(mine & theirs)):
         shared = {node for node, taken in zip(sorted(mine & theirs), chosen, strict=True) if taken}
         sets = (mine - theirs) | shared, theirs - shared
         if all(2 * len(nodes & half) > len(half) for nodes, each in zip(sets, halves, strict=True) for half in each):
             others, some = (listed(sorted(nodes)) for nodes in sets)
-            found.append(
-                {"offset": last["offset"], "after": _said(last), "before": _said(one)}
-                | {"some": some, "others": others}
-            )
+            found.append(said | {"some": some, "others": others})
+    if not found:
+        was, then = halves
+        follows = then == was or (len(then) == 1 and then[0] in was) if len(was) > 1 else then[1:] in ([], was)
+        sure(not follows)
+        found.append(said)
     return found
 
 
@@ -1103,6 +1133,7 @@ PROOFS: dict[str, Proof] = {
     "pending-not-visible": pending_not_visible,
     "ack-rule": ack_rule,
     "answered-as-written": answered_as_written,
+    "batches-are-flushed-whole": batches_are_flushed_whole,
     "copies-agree": copies_agree,
     "transfer-loses-nothing": transfer_loses_nothing,
     "configuration-in-force": configuration_in_force,

@@ -49,7 +49,7 @@ def _after(e: Event, log: _Log) -> _Log:
         batches, reported = tuple(b for b in batches if b.last <= e.dirty), ()
     elif e.kind == "append":
         batches = (*(b for b in batches if b.last < e.offset), e)
-        reported = tuple(gap for gap in reported if gap.last >= e.offset)
+        reported = tuple(gap for gap in reported if gap.offset > e.last)
     elif e.kind == "compact":
         batches = tuple(b for b in batches if b.offset not in e.offsets)
     elif e.kind == "gap":
@@ -63,26 +63,35 @@ def _after(e: Event, log: _Log) -> _Log:
 
 
 def ghost_term(history: History) -> Count:
-    """What is appended behind a gap is of the term that the gap was told with."""
+    """What is appended behind a gap is of the term that the gap was told with, and the gap is right between that and
+    what was before."""
     count = Count()
     for e, before, _ in _logs(history):
         if e.kind == "append" and before:
-            for gap in before.reported:
-                if gap.last < e.offset:
-                    count += JUDGED if gap.entry_term == e.entry_term else JUDGED + VIOLATED
+            passed = [gap for gap in before.reported if gap.offset <= e.last]
+            ends = {before.last.dirty if before.last else None, *(gap.last for gap in passed)}
+            starts = {e.offset, *(gap.offset for gap in passed)}
+            for gap in passed:
+                between = gap.offset - 1 in ends and gap.last + 1 in starts
+                count += JUDGED if between and gap.entry_term == e.entry_term else JUDGED + VIOLATED
     return count
 
 
 def gaps_are_explained(history: History) -> Count:
-    """What is compacted has a key and a later batch of it that is committed; gaps are where somebody compacted."""
+    """What is compacted is a whole batch with a key and a later one of it that is committed; gaps are where somebody
+    compacted."""
     count = Count()
     gone: set[int] = set()
     for e, before, logs in _logs(history):
         if e.kind == "compact" and before:
             left = logs[e.node].batches
             removed = [b for b in before.batches if b not in left]
-            count += Count() if removed else UNJUDGED
+            begun = [b for b in left if b.offset < e.offset <= b.last]
+            count += Count(judged=len(begun), violated=len(begun)) if begun else Count() if removed else UNJUDGED
             for b in removed:
+                if b.last > e.last:
+                    count += JUDGED + VIOLATED
+                    continue
                 later = [c for c in left if c.key == b.key and c.offset > b.offset and c.last <= e.commit]
                 if b.key is not None and not later and b.offset < before.known:
                     count += UNJUDGED  # the later one may be among what is not known

@@ -156,8 +156,17 @@ def _apart(one: Configuration, other: Configuration) -> bool:
     )
 
 
+def _is_a_step(before: Configuration, after: Configuration) -> bool:
+    """Whether a joint configuration is led to from its old half, and followed by itself or by one of its halves."""
+    halves, then = ([{*half} for half in each.halves] for each in (before, after))
+    if len(halves) == 1:
+        return len(then) == 1 or then[1] == halves[0]
+    return then == halves or (len(then) == 1 and then[0] in halves)
+
+
 def quorums_intersect(history: History) -> Count:
-    """What decides by a configuration meets what decides by the one before it in the log."""
+    """What decides by a configuration meets what decides by the one before it in the log, and joint ones have halves
+    that are there before, or after."""
     count = Count()
     for m in moments(history):
         own = read(m.event.text)
@@ -165,7 +174,9 @@ def quorums_intersect(history: History) -> Count:
             if m.force is None:
                 count += Count() if m.whole and not m.known else UNJUDGED
             else:
-                count += JUDGED + VIOLATED if _apart(m.force, own) else JUDGED
+                told = m.place >= 0 or (m.whole and not m.known)
+                wrong = _apart(m.force, own) or (told and not _is_a_step(m.force, own))
+                count += JUDGED + VIOLATED if wrong else JUDGED
     return count.if_shown(lacks=history.unreadable)
 
 

@@ -905,7 +905,7 @@ def partitions_once(history: History) -> Count:
         events = history.events[:at]
         route = Route(events, e.op)
         closed = [i for i, b in enumerate(events) if b.kind in ("ok", "fail", "info") and b.op == e.op]
-        fresh = events[closed[-1] + 1 :] if closed else events
+        fresh = events[max([route.at, *closed]) + 1 :]  # what comes before it is routed is of no query
         got = [b.partition for b in fresh if b.kind == "rows" and b.op == e.op]
         if route.known:
             lacking = [p for p in route.partitions if e.kind == "ok" and p not in got]

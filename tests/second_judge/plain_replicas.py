@@ -31,6 +31,18 @@ def copies_agree(history: History) -> Count:
     return count
 
 
+def batches_are_flushed_whole(history: History) -> Count:
+    """A flush reaches to the end of a batch, where the log is shown."""
+    count = Count()
+    for step in replay(history)[0]:
+        e = step.event
+        if e.kind == "flush" and e.node is not None and e.flushed is not None and e.flushed >= 0:
+            batch = step.after.tip.at(e.flushed)
+            if batch is not None and batch.before is not None and not batch.hidden:
+                count += JUDGED if batch.last == e.flushed else JUDGED + VIOLATED
+    return count
+
+
 def append_at_end(history: History) -> Count:
     """Nothing is appended over what is still held.
 
@@ -99,6 +111,7 @@ def truncation_needs_divergence(history: History) -> Count:
 TWINS: dict[str, Plain] = {
     "log-matching": log_matching,
     "copies-agree": copies_agree,
+    "batches-are-flushed-whole": batches_are_flushed_whole,
     "append-at-end": append_at_end,
     "log-terms-monotonic": log_terms_monotonic,
     "leader-append-only": leader_append_only,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from comparison import TWINS, disagreements, events_of, read_back
-from damage import damaged
-from sources import RECORDED, Source, recorded, simulated, simulated_servers, simulated_streams
+from comparison import TWINS, disagreements
+from sources import RECORDED, recorded, simulated, simulated_servers, simulated_streams
+from thousands import Play, damaged_copies, judged
 
 from logwitness.checks import house_families
 from logwitness.explain.transcripts import Case, all_cases, history
@@ -118,19 +117,6 @@ EDGES = (
 """Histories on the edge of a rule, which chance hardly finds: one line each, as in the small histories."""
 
 
-def damaged_copies(source: Source, other: Source, seeds: range) -> list[str]:
-    """What the judges say differently of copies of a history, damaged each by its own seed."""
-    found: list[str] = []
-    rows, others = events_of(source.table), events_of(other.table)
-    for seed in seeds:
-        kinds, copy = damaged(rows, others, seed)
-        table = read_back(copy)
-        if table is not None:
-            about = f"{source.name}, damaged by seed {seed}: {kinds}"
-            found += map(str, disagreements(table, source.configuration, about))
-    return found
-
-
 def test_every_check_has_a_twin() -> None:
     assert {check.id for family in house_families() for check in family.checks} == {*TWINS}
 
@@ -166,18 +152,13 @@ def test_recorded_runs(run: Path) -> None:
     "run", [pytest.param(run, id=run.name, marks=later(run)) for run in RECORDED if EVENTS[run] < LARGE]
 )
 def test_damaged_copies_of_recorded_runs(run: Path) -> None:
-    found = damaged_copies(recorded(run), recorded(RECORDED[RECORDED.index(run) - 1]), range(3))
+    _, found = damaged_copies(recorded(run), recorded(RECORDED[RECORDED.index(run) - 1]), range(3))
     assert not found, "\n".join(found)
 
 
-def judged(seeds: range, copies: int, play: Callable[[int], Source | None] = simulated) -> None:
-    """Judge simulated runs, and damaged copies of each."""
-    found: list[str] = []
-    for seed in seeds:
-        source = play(seed)
-        if source is not None:
-            found += map(str, disagreements(source.table, source.configuration, source.name))
-            found += damaged_copies(source, play(seed - 1) or source, range(seed * copies, (seed + 1) * copies))
+def agree(seeds: range, copies: int, play: Play = simulated) -> None:
+    """Hold both judges together on simulated runs, and damaged copies of each."""
+    found = judged(seeds, copies, play)[-1]
     assert not found, "\n".join(found)
 
 
@@ -185,37 +166,37 @@ def judged(seeds: range, copies: int, play: Callable[[int], Source | None] = sim
 @pytest.mark.parametrize("seeds", [range(14, 84, 28), range(7, 84, 28)], ids=str)
 def test_simulated_runs(seeds: range) -> None:
     """A few of the settings and of the mutants."""
-    judged(seeds, copies=1)
+    agree(seeds, copies=1)
 
 
 @pytest.mark.long(1)
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("first", range(1000, 3000, 25))
 def test_thousands_of_simulated_runs(first: int) -> None:
-    judged(range(first, first + 25), copies=10)
+    agree(range(first, first + 25), copies=10)
 
 
 @pytest.mark.slow
 def test_simulated_servers() -> None:
     """A few of the settings and of the mutants of pull queries."""
-    judged(range(2, 44, 14), copies=1, play=simulated_servers)
+    agree(range(2, 44, 14), copies=1, play=simulated_servers)
 
 
 @pytest.mark.long(1)
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("first", range(1000, 1280, 14))
 def test_hundreds_of_simulated_servers(first: int) -> None:
-    judged(range(first, first + 14), copies=5, play=simulated_servers)
+    agree(range(first, first + 14), copies=5, play=simulated_servers)
 
 
 @pytest.mark.slow
 def test_simulated_streams() -> None:
     """A few of the settings and of the mutants of the read path."""
-    judged(range(2, 16, 7), copies=1, play=simulated_streams)
+    agree(range(2, 16, 7), copies=1, play=simulated_streams)
 
 
 @pytest.mark.long(1)
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("first", range(1000, 1280, 14))
 def test_hundreds_of_simulated_streams(first: int) -> None:
-    judged(range(first, first + 14), copies=5, play=simulated_streams)
+    agree(range(first, first + 14), copies=5, play=simulated_streams)

@@ -36,21 +36,28 @@ from .protocol import RAFT
 
 TERM = Check(
     id="ghost-term",
-    rule="A gap that a node is told of has the term of the batch behind it.",
+    rule="A gap that a node is told of reaches from the end of its log to the batch behind it, and has the term of "
+    "that batch.",
     source=("ghost-batches.md#ghost-term", "ghost-batches.md#fill-gaps"),
     fact="a gap with the batch that its node appends behind it",
-    sentence="Node {node} was told of a gap up to offset {last} in term {term}; the batch that it appended behind it "
-    "is of term {behind}.",
+    sentence={
+        "term": "Node {node} was told of a gap up to offset {last} in term {term}; the batch that it appended behind "
+        "it is of term {behind}.",
+        "before": "Node {node} was told of a gap from offset {offset} on, when its log ended at offset {end}.",
+        "behind": "Node {node} was told of a gap up to offset {last}, and the next batch that it appended lies at "
+        "offset {offset}.",
+    },
     kinds=(Kind.GAP, Kind.APPEND),
     columns=("node", "offset", "last_offset", "entry_term"),
 )
 EXPLAINED = Check(
     id="gaps-are-explained",
-    rule="A node compacts only batches with a key, of which it holds a later one that is committed as far as it knows; "
-    "and it is told of a gap only where somebody compacted.",
+    rule="A node compacts only whole batches with a key, of which it holds a later one that is committed as far as it "
+    "knows; and it is told of a gap only where somebody compacted.",
     source=("ghost-batches.md#gaps-are-explained", "ghost-batches.md#superseded", "ghost-batches.md#never-removed"),
     fact="a batch that a node compacts away, or a gap that it is told of",
     sentence={
+        "part": "Node {node} compacted away a part of the batch at offsets {offset} to {last}.",
         "unkeyed": "Node {node} compacted away the batch at offset {offset}, which has no key.",
         "newest": "Node {node} compacted away the batch of key {key} at offset {offset} without holding a later one.",
         "early": "Node {node} compacted away the batch of key {key} at offset {offset}; the next one, at offset "
@@ -122,6 +129,11 @@ class _Node:
         for batch in gone:
             self.of_key[batch.key].remove(batch.offset)
         return gone
+
+    def covering(self, offset: int) -> _Event | None:
+        """The batch that begins last of those that begin at ``offset`` or before."""
+        at = bisect_right(self.bases, offset)
+        return self.batches[self.bases[at - 1]] if at else None
 
     def following(self, batch: _Event) -> _Event | None:
         """The next batch of its key."""
@@ -195,21 +207,37 @@ class CompactionFold:
         node.last, node.runs = e, True
 
     def _appends(self, node: _Node, e: _Event) -> None:
-        for gap in node.gaps:
-            if gap.last_offset < e.offset:
-                self._term.judged += 1
-                if gap.entry_term != e.entry_term:
-                    terms = {"term": gap.entry_term, "behind": e.entry_term}
-                    self._term.violation(gap.seq, e.seq, way="", node=e.node, last=gap.last_offset, **terms)
-        node.gaps = [gap for gap in node.gaps if gap.last_offset >= e.offset]
+        passed = [gap for gap in node.gaps if gap.offset <= e.last_offset]
+        for gap in passed:
+            self._term.judged += 1
+            self._gap_passed(node, gap, passed, e)
+        node.gaps = [gap for gap in node.gaps if gap.offset > e.last_offset]
         node.append(e)
+
+    def _gap_passed(self, node: _Node, gap: _Event, passed: list[_Event], e: _Event) -> None:
+        """Judge a gap by the batch that its node appends behind it; several, one behind the other, may be one."""
+        if gap.entry_term != e.entry_term:
+            terms = {"term": gap.entry_term, "behind": e.entry_term}
+            self._term.violation(gap.seq, e.seq, way="term", node=e.node, last=gap.last_offset, **terms)
+        elif e.offset != gap.last_offset + 1 and all(each.offset != gap.last_offset + 1 for each in passed):
+            place = {"last": gap.last_offset, "offset": e.offset}
+            self._term.violation(gap.seq, e.seq, way="behind", node=e.node, **place)
+        elif node.last is not None and gap.offset - 1 not in (node.last.dirty, *(each.last_offset for each in passed)):
+            events = sorted({node.last.seq, gap.seq, e.seq})
+            self._term.violation(*events, way="before", node=e.node, offset=gap.offset, end=node.last.dirty)
 
     def _compacts(self, node: _Node, e: _Event) -> None:
         """Judge each batch that goes by what the node holds of its key behind it."""
+        begun = node.covering(e.offset - 1)
         gone = node.remove(e.offset, e.last_offset)
-        if not gone:
+        if begun is not None and begun.last_offset >= e.offset:
+            self._in_part(begun, e)
+        elif not gone:
             self._explained.unjudged += 1
         for batch in reversed(gone):
+            if batch.last_offset > e.last_offset:
+                self._in_part(batch, e)
+                continue
             later = node.following(batch)
             if batch.key != NULL and batch.offset < node.known and (later is None or later.last_offset > e.commit):
                 self._explained.unjudged += 1  # the later one may be among what is not known
@@ -224,6 +252,12 @@ class CompactionFold:
                 said |= {"key": batch.key, "later": later.offset, "commit": e.commit}
                 self._explained.violation(*sorted((batch.seq, later.seq, e.seq)), way="early", **said)
         self._note_gone(e.offset, e.last_offset)
+
+    def _in_part(self, batch: _Event, e: _Event) -> None:
+        self._explained.judged += 1
+        self._explained.violation(
+            batch.seq, e.seq, way="part", node=e.node, offset=batch.offset, last=batch.last_offset
+        )
 
     def _note_gone(self, first: int, last: int) -> None:
         at = bisect_right(self._gone, (first - 1, -1))

@@ -52,11 +52,16 @@ IN_FORCE = Check(
 )
 INTERSECT = Check(
     id="quorums-intersect",
-    rule="Whatever decides by a configuration meets whatever decides by the one before it in the log.",
+    rule="Whatever decides by a configuration meets whatever decides by the one before it in the log; a joint one has "
+    "the voters before it as its old half, and is followed by one of its halves.",
     source=("raft.md#change-steps", "raft.md#joint"),
     fact="a configuration that is appended behind another one",
-    sentence="The configuration at offset {offset} ({after}) follows {before}: {others} may decide by the former and "
-    "{some} by the latter, with no node in common.",
+    sentence={
+        "apart": "The configuration at offset {offset} ({after}) follows {before}: {others} may decide by the former "
+        "and {some} by the latter, with no node in common.",
+        "half": "The configuration at offset {offset} ({after}) follows {before}, of which it is no half.",
+        "old": "The configuration at offset {offset} ({after}) follows {before}, whose voters it does not replace.",
+    },
     kinds=(Kind.CONFIGURATION,),
     columns=("node", "offset", "value"),
 )
@@ -87,6 +92,16 @@ class _Entry(NamedTuple):
     offset: int
     configuration: Configuration
     seq: int
+
+
+def _is_no_step(before: Configuration, after: Configuration) -> str:
+    """What is wrong with a configuration behind another one; nothing if they follow each other (raft.md#joint)."""
+    halves = [frozenset(half) for half in before.halves]
+    if not after.old:
+        return "half" if before.old and frozenset(after.voters) not in halves else ""
+    if before.old:
+        return "" if [frozenset(half) for half in after.halves] == halves else "half"
+    return "" if frozenset(after.old) == halves[0] else "old"
 
 
 def _last_of_each(columns: Columns) -> Array:
@@ -260,10 +275,14 @@ class MembershipFold:
         else:
             self._intersect.judged += 1
             sets = apart(before.configuration, entry.configuration)
+            said = {"before": str(before.configuration), "after": str(entry.configuration), "offset": entry.offset}
             if sets is not None:
                 others, some = (listed(sorted(each)) for each in sets)
-                said = {"before": str(before.configuration), "after": str(entry.configuration)}
-                self._intersect.violation(before.seq, entry.seq, offset=entry.offset, some=some, others=others, **said)
+                self._intersect.violation(before.seq, entry.seq, way="apart", some=some, others=others, **said)
+            elif before.offset >= 0 or begins:
+                way = _is_no_step(before.configuration, entry.configuration)
+                if way:
+                    self._intersect.violation(before.seq, entry.seq, way=way, **said)
         if first and e.role == ROLE_LEADER and term == e.term:
             self._changes(node, before, entry, e)
 

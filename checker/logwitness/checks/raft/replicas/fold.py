@@ -88,7 +88,7 @@ from .client_rules import (
 from .clients import end_of_life, enqueue, hear, may_have_run, retreat, settle, was_shown
 from .commitment import commit_to, follower_commits, leader_commits, lose, take_office, writes_first
 from .destroyed import destroy
-from .log import append, stand, truncate
+from .log import append, flush, stand, truncate
 from .rules import (
     ACK_RULE,
     ACKED_SURVIVES,
@@ -297,6 +297,8 @@ def _scan(
             by_append = kind == APPEND and flushed == columns.last_offset[i]
             if rises and kind not in (FLUSH, START, TRIM) and not by_append:
                 cluster.happens[FLUSH] = 1
+            if kind == FLUSH and flushed >= 0:
+                flush(tree, replicas, found, node, flushed, seq)
             replicas.flushed[node] = flushed
             replicas.flushed_seq[node] = seq
 

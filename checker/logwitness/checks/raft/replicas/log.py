@@ -12,6 +12,7 @@ from .rules import (
     APPEND_AT_END,
     COMMITTED_NEVER_TRUNCATED,
     COPIES_AGREE,
+    FLUSHED_WHOLE,
     LEADER_APPEND_ONLY,
     LOG_MATCHING,
     LOG_TERMS,
@@ -21,6 +22,7 @@ from .rules import (
     LeaderTruncation,
     Overlap,
     TermOrder,
+    Within,
 )
 from .state import Cluster, Replicas
 from .tree import (
@@ -133,6 +135,18 @@ def append(
     note_own(tree, vertex, node, seq)
     replicas.tip[node] = vertex
     replicas.tip_seq[node] = seq
+
+
+@part
+def flush(tree: Tree, replicas: Replicas, found: Findings, node: int, flushed: int, seq: int) -> None:
+    """A node flushed its log up to an offset, by event ``seq``: batches are written and counted whole."""
+    vertex = at(tree, replicas.tip[node], flushed)
+    if vertex in (NONE, ROOT) or tree.flags[vertex] & UNKNOWN:
+        return
+    found.judged[FLUSHED_WHOLE] += 1
+    if tree.last[vertex] > flushed:
+        within = Within(node, flushed=flushed, offset=tree.base[vertex], last=tree.last[vertex])
+        report(found, FLUSHED_WHOLE, within, appended_by(tree, vertex, node), seq)
 
 
 @part

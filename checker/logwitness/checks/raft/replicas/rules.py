@@ -477,6 +477,30 @@ COPIES_AGREE = number(
 )
 
 
+class Within(NamedTuple):
+    """A node flushed up to an offset inside the batch at ``offset`` to ``last``."""
+
+    node: Node
+    flushed: int
+    offset: int
+    last: int
+
+
+FLUSHED_WHOLE = number(
+    CHECKS,
+    Check(
+        id="batches-are-flushed-whole",
+        rule="What a node has flushed ends with a batch.",
+        source=("raft.md#batches-are-flushed-whole",),
+        fact="a flush up to an entry that the log of its node is shown to hold",
+        sentence="Node {node} flushed up to offset {flushed}, which is inside its batch at offsets {offset} to {last}.",
+        fields=Within,
+        kinds=(Kind.FLUSH, Kind.APPEND),
+        columns=("node", "offset", "last_offset", "flushed"),
+    ),
+)
+
+
 class Returned(NamedTuple):
     """A read returned a value at an offset."""
 
