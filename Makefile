@@ -98,7 +98,7 @@ mutants: setup ## hunt every mutant and write docs/mutants.md: minutes; each hun
 reference: setup ## 10,000 runs of Raft's reference, every tenth followed by spec trace; goes on where it was stopped
 	@$(BIN)/python tests/mutants/reference.py --processes $(CORES)
 
-second-judge: setup ## 1,000 simulated runs and 4,000 damaged ones, each judged twice; goes on where it was stopped
+second-judge: setup ## 1,000 simulated runs and 3,000 damaged ones, each judged twice; goes on where it was stopped
 	@$(BIN)/python tests/second_judge/thousands.py
 
 format: $(VENV)/.all ## write the code in the house's form

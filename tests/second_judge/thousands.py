@@ -1,6 +1,6 @@
 """Both judges over thousands of simulated runs and of damaged copies, of all three protocols.
 
-    python tests/second_judge/thousands.py [--runs N] [--seconds S]
+    python tests/second_judge/thousands.py [--runs N] [--copies N] [--first SEED] [--seconds S]
 
 It works in parts of a few seeds, protocol after protocol, and each in which the judges agree is a line of
 out/second-judge.csv; started again it goes on behind those of the same sources, so it may be interrupted at any time.
@@ -39,7 +39,7 @@ PROTOCOLS: dict[str, tuple[Play, int]] = {
 """How a run is played, and how many seeds make a part: every setting and mutant has its turn in as few parts."""
 
 FIRST = 10_000
-"""The first seed; those below are for the tests of `make test` and `make test-long`."""
+"""Where seeds begin unless asked for others; those below are for the tests of `make test` and `make test-long`."""
 
 
 class Part(NamedTuple):
@@ -107,7 +107,8 @@ def main() -> int:
     """Judge until there are so many runs, or so much time is spent."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=1000, help="simulated runs of all protocols together")
-    parser.add_argument("--copies", type=int, default=4, help="damaged copies of each")
+    parser.add_argument("--copies", type=int, default=3, help="damaged copies of each")
+    parser.add_argument("--first", type=int, default=FIRST, help="the first seed; others make other runs")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no part after so long")
     asked = parser.parse_args()
     began, digest = time.monotonic(), sources()
@@ -119,7 +120,8 @@ def main() -> int:
     while sum(part.simulated for part in done) < asked.runs and time.monotonic() - began < asked.seconds:
         protocol = min(PROTOCOLS, key=lambda name: (sum(part.protocol == name for part in done), name))
         play, seeds = PROTOCOLS[protocol]
-        first = max((p.first + PROTOCOLS[protocol][1] for p in done if p.protocol == protocol), default=FIRST)
+        later = [p.first + seeds for p in done if p.protocol == protocol]
+        first = max([asked.first, *later])
         spent = time.process_time()
         runs, copies, found = judged(range(first, first + seeds), asked.copies, play)
         part = Part(digest, protocol, first, runs, copies, len(found), round(time.process_time() - spent, 1))
