@@ -83,13 +83,14 @@ def read_rules(path: str | Path, protocol: str | None = None) -> tuple[Protocol,
 
 
 def _protocol_of(path: Path, asked: tuple[Protocol, ...], bundle: object, found: Mapping[str, object]) -> Protocol:
-    """The protocol that a bundle's type or the names of rules identify, or the only one there is."""
+    """The protocol that a bundle's type identifies, or that has most of the names; or the only one there is."""
     if len(asked) == 1:
         return asked[0]
     if bundle is not None:
         fitting = [each for each in asked if type(bundle) is type(each.rules)]
     else:
-        fitting = [each for each in asked if found and found.keys() <= _functions(each).keys()]
+        named = [len(found.keys() & _functions(each).keys()) for each in asked]
+        fitting = [each for each, number in zip(asked, named, strict=True) if number == max(named) > 0]
     try:
         return one_of(tuple(fitting) or asked)
     except ProtocolError as error:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from quorumlog import protocol
-from quorumlog.protocol import SWARM, ProtocolError, find, load
+from quorumlog.protocol import SWARM, ProtocolError, find, load, one_of
+from quorumlog.rules_file import RulesFileError, read_rules
+from quorumlog.simulation.configuration import configuration_to_json
 
 
 def test_a_mutant_a_setting_or_a_name_says_which_protocol_is_meant() -> None:
@@ -13,6 +17,30 @@ def test_a_mutant_a_setting_or_a_name_says_which_protocol_is_meant() -> None:
     assert find(setting="lagging").name == "pull-queries"
     assert find(setting=SWARM).name == find().name == "raft"
     assert find("read-path", setting=SWARM).name == "read-path"
+
+
+@pytest.mark.parametrize("name", ["pull-queries", "raft", "read-path"])
+def test_a_configuration_says_which_protocol_it_is_of(name: str) -> None:
+    settings = load(name).settings.values()
+    assert {find(configuration=configuration_to_json(each)).name for each in settings} == {name}
+
+
+def test_a_misspelt_rule_is_looked_for_among_the_rules_of_the_other_names(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text("def lag(max_end, current): ...\ndef window_sufices(*of): ...\n")
+    with pytest.raises(RulesFileError, match=r"window_sufices is not a rule; is window_suffices meant"):
+        read_rules(mine)
+
+
+def test_a_bundle_says_which_protocol_it_is_of(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text("from quorumlog.pull_queries.rules import Rules\nRULES = Rules()\n")
+    assert read_rules(mine)[0].name == "pull-queries"
+
+
+def test_several_of_which_none_is_the_default_are_an_error_that_names_them() -> None:
+    with pytest.raises(ProtocolError, match=r"^which protocol is meant, pull-queries or read-path\?"):
+        one_of((load("pull-queries"), load("read-path")))
 
 
 @pytest.mark.parametrize(

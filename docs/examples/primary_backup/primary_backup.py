@@ -49,7 +49,7 @@ class Copied(NamedTuple):
 
 
 class Core:
-    """One node. Every start of the primary is a new term; in a new term backups begin to compare anew."""
+    """One node. Every start of the primary is a new term; in a new term backups compare from the beginning."""
 
     def __init__(self, node: int, nodes: int, term: int, batches: list[RecordBatch], rules: Rules = Rules()) -> None:
         self.node, self.term, self.batches, self.rules, self.tickets = node, term, batches, rules, 0
