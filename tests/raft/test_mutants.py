@@ -191,13 +191,6 @@ def steps_down_for_a_later_term(make_core: CoreFactory) -> bool:
     return (core.role, core.term) == ("follower", 4)
 
 
-def counts_what_a_heartbeat_proves(make_core: CoreFactory) -> bool:
-    """raft.md#full-heartbeat."""
-    core = leader(make_core)
-    give(core, Received(1, HeartbeatReply(3, 2, True, 0, 9, 9)))
-    return core.durable_on[1] == 0
-
-
 def counts_what_a_follower_still_holds(make_core: CoreFactory) -> bool:
     """raft.md#replicated."""
     core = leader(make_core, (1, 1))
@@ -501,15 +494,6 @@ def keeps_what_it_committed_and_says_so(make_core: CoreFactory) -> bool:
     return [(reply.success, reply.match) for reply in replies] == [(True, 1)]
 
 
-def knows_the_terms_of_what_it_appended(make_core: CoreFactory) -> bool:
-    """raft.md#truncation."""
-    core = follower(make_core, (1, 1, 1, 2))
-    new = RecordBatch(1, 4, BatchKind.DATA, 2, 1, bytes(8))
-    give(core, Received(1, AppendEntries(4, 1, 0, 1, -1, -1, False, (new,))))
-    answers = give(core, Received(1, Heartbeat(4, 2, 2, 4, -1, -1)))
-    return [each.message.success for each in answers if isinstance(each, Send)] == [True]
-
-
 def _recovered(make_core: CoreFactory) -> tuple[RaftCore, RecoverySlots]:
     """A follower that is behind, of a process whose only slot another group has."""
     core: RaftCore = make_core(Configuration(0, THREE), Restored(2))
@@ -600,7 +584,6 @@ PROMISES = {
     "small-overtakes": lets_nobody_overtake,
     "no-slot-recovers": reads_nothing_back_for_want_of_a_slot,
     "cut-below-commit-fails": keeps_what_it_committed_and_says_so,
-    "offsets-after-truncation": knows_the_terms_of_what_it_appended,
     "starts-without-slot": recovers_who_has_a_slot,
     "any-session-answered": answers_in_its_session_alone,
     "earlier-session-elected": counts_votes_for_its_session,
@@ -626,7 +609,6 @@ PROMISES = {
     "answers-before-writing": writes_before_it_answers,
     "sends-before-writing": writes_before_it_sends,
     "term-raised-under-leader": steps_down_for_a_later_term,
-    "match-from-heartbeat": counts_what_a_heartbeat_proves,
     "replicated-never-falls": counts_what_a_follower_still_holds,
     "replicated-old-term": counts_its_own_term,
     "barrier-counts-old-replies": confirms_a_barrier_anew,

@@ -333,7 +333,7 @@ class Leader(Rounds):
 
     def _filled(self, expected: int, batches: tuple[RecordBatch, ...]) -> tuple[RecordBatch, ...]:
         """A chunk that begins at ``expected``, with ghosts in its gaps (ghost-batches.md#fill-gaps)."""
-        return fill_gaps(expected, batches)
+        return fill_gaps(expected, batches, self.configuration.ghost_offsets)
 
     def _reading(self, ticket: int) -> tuple[int, Progress] | None:
         """The follower for which the read with this ticket was; it may be sent what was read, or read for again."""

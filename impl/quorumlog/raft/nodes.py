@@ -34,6 +34,7 @@ from quorumlog.raft.settings import RaftConfiguration
 from quorumlog.raft.state import Configuration
 from quorumlog.simulation.log_node import LogNode
 from quorumlog.simulation.node import Surroundings
+from quorumlog.storage.batch import BatchKind
 from quorumlog.storage.compaction import superseded
 from quorumlog.storage.vote import VoteStore
 
@@ -151,8 +152,12 @@ class RaftNode(LogNode):
     # -- effects -------------------------------------------------------------------------------------------------
 
     def _send(self, effect: Send) -> None:
+        batches = effect.message.batches if isinstance(effect.message, AppendEntries) else ()
+        widest = self._configuration.ghost_offsets
+        if any(each.kind is BatchKind.GHOST and each.record_count > widest for each in batches):
+            return  # it cannot be encoded
         super()._send(effect)
-        if isinstance(effect.message, AppendEntries) and effect.message.batches:
+        if isinstance(effect.message, AppendEntries) and batches:
             self._untaken.setdefault(effect.to, []).append(effect.message)
             self._simulation.after(_TAKES, self._taken, self.host.generation, effect)
 

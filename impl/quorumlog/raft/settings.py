@@ -20,7 +20,7 @@ from quorumlog.faults import Fault, FaultMix
 from quorumlog.simulation.configuration import ConfigurationError, DiskTiming, LogConfiguration, LogWorkload
 from quorumlog.simulation.network import Link
 from quorumlog.simulation.swarm import between
-from quorumlog.storage.batch import HEADER_BYTES
+from quorumlog.storage.batch import HEADER_BYTES, MAX_GHOST_OFFSETS
 
 Size = Annotated[int, msgspec.Meta(ge=1, le=1 << 30)]
 
@@ -50,6 +50,7 @@ class NodeLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     recovery_chunk_bytes: Size = 32 << 10
     recovery_flush_bytes: Size = 1 << 20
     snapshot_chunk_bytes: Size = 32 << 10
+    ghost_offsets: Annotated[int, msgspec.Meta(ge=1, le=MAX_GHOST_OFFSETS)] = MAX_GHOST_OFFSETS  # a ghost spans
     max_in_flight: Size = 16
     round_bytes: Size = 1 << 20
     memory_bytes: Size = 1 << 20
@@ -215,6 +216,21 @@ _MEMBERS = replace(
     ),
 )
 
+_COMPACTED = replace(
+    _DEFAULT,
+    settle=5 * SECOND,
+    link=Link(reorder=0.2, duplicate=0.3, straggle=150 * MILLISECOND),
+    limits=NodeLimits(recovery_chunk_bytes=100),
+    segment_bytes=200,
+    workload=LogWorkload(think=12 * MILLISECOND, keys=6, keyed=0.9),
+    faults=FaultMix(
+        weights={"compact": 8.0, "partition": 5.0, "kill": 2.0, "power_loss": 2.0, "reorder": 1.0},
+        targets={"leader": 4.0, "follower": 3.0, "all": 1.0, "any": 2.0},
+        per_second=20.0,
+        longest=400 * MILLISECOND,
+    ),
+)
+
 _STALE_VOTES = replace(
     _DEFAULT,
     nodes=5,
@@ -256,6 +272,16 @@ def _cut_off_and_silent(begin: int) -> tuple[Fault, ...]:
         *_handed_to_the_first(begin - 60, 3),
         Fault((begin - 32) * MILLISECOND, "clock", (0,), 432 * MILLISECOND, {"rate": 0.04}),
         Fault(begin * MILLISECOND, "partition", (0,), 400 * MILLISECOND),
+    )
+
+
+def _told_too_late(begin: int) -> tuple[Fault, ...]:
+    """Node 0 is to lead next, and loses power with what it had not flushed; it hears of that once it is back."""
+    return (
+        Fault((begin - 100) * MILLISECOND, "slow_disk", (0,), 110 * MILLISECOND, {"factor": 40.0}),
+        *_handed_to_the_first(begin, 3),
+        Fault((begin + 12) * MILLISECOND, "power_loss", (0,), 20 * MILLISECOND),
+        Fault((begin + 400) * MILLISECOND, "transfer", (0,), 10 * MILLISECOND, {"places": 1}),
     )
 
 
@@ -543,20 +569,9 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
         ),
     ),
     # Values replace each other, and each replica removes what was replaced at its own pace, while others are away.
-    "compacted": replace(
-        _DEFAULT,
-        settle=5 * SECOND,
-        link=Link(reorder=0.2, duplicate=0.3, straggle=150 * MILLISECOND),
-        limits=NodeLimits(recovery_chunk_bytes=100),
-        segment_bytes=200,
-        workload=LogWorkload(think=12 * MILLISECOND, keys=6, keyed=0.9),
-        faults=FaultMix(
-            weights={"compact": 8.0, "partition": 5.0, "kill": 2.0, "power_loss": 2.0, "reorder": 1.0},
-            targets={"leader": 4.0, "follower": 3.0, "all": 1.0, "any": 2.0},
-            per_second=20.0,
-            longest=400 * MILLISECOND,
-        ),
-    ),
+    "compacted": _COMPACTED,
+    # The same, and a ghost spans no more than two offsets: a wider gap is several, and a wider one is not sent.
+    "narrow-ghosts": replace(_COMPACTED, limits=replace(_COMPACTED.limits, ghost_offsets=2)),
     # Appends wait for memory: it is little, one request is in flight, and followers are paused and slow.
     "little-memory": replace(
         _DEFAULT,
@@ -569,6 +584,16 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
             shortest=50 * MILLISECOND,
             longest=600 * MILLISECOND,
         ),
+    ),
+    # Whoever is to lead next hears of it late: meanwhile it lost power, and what the leader thought it had.
+    "late-transfers": replace(
+        _DEFAULT,
+        link=Link(reorder=0.5, straggle=100 * MILLISECOND),
+        timing=NodeTiming(heartbeat=10 * MILLISECOND, election=150 * MILLISECOND),
+        disk=DiskTiming(most=4 * MILLISECOND),
+        workload=LogWorkload(clients=6, think=8 * MILLISECOND, append=20.0, acks_all=4.0),
+        duration=3 * SECOND,
+        plan=tuple(fault for begin in range(400, 3000, 600) for fault in _told_too_late(begin)),
     ),
     # The leader is asked to leave again and again, under load that is acknowledged early; no power is lost.
     "transfers": replace(

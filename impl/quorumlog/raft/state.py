@@ -21,7 +21,7 @@ from quorumlog.raft.messages import Answer, AnyMessage, OfLeaders, Request
 from quorumlog.raft.rules import NOBODY, Rules
 from quorumlog.raft.slots import RecoverySlots
 from quorumlog.raft.snapshot import Snapshot
-from quorumlog.storage.batch import NO_KEY, BatchKind, RecordBatch
+from quorumlog.storage.batch import MAX_GHOST_OFFSETS, NO_KEY, BatchKind, RecordBatch
 
 MILLISECOND = 1_000_000
 _APPLIED_AT_ONCE = 10_000
@@ -39,6 +39,7 @@ class Configuration(msgspec.Struct, frozen=True):
     (raft.md#light-heartbeat). ``least_session``: for a node on an empty disk under the name of one that lost its own,
     larger than any session that the name had (raft.md#wiped-disk). ``recoveries``: of how many groups of a process the
     follower is recovered at a time (raft.md#may-recover). ``never_leads``: the node has priority 0 (raft.md#priority).
+    ``ghost_offsets``: how many offsets a ghost spans at most (ghost-batches.md#ghost-size).
     """
 
     node: int
@@ -51,6 +52,7 @@ class Configuration(msgspec.Struct, frozen=True):
     recovery_chunk_bytes: int = 32 << 10
     recovery_flush_bytes: int = 1 << 20
     snapshot_chunk_bytes: int = 32 << 10
+    ghost_offsets: int = MAX_GHOST_OFFSETS
     max_in_flight: int = 16
     round_bytes: int = 1 << 20
     memory_bytes: int = 1 << 20

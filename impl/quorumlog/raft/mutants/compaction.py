@@ -207,9 +207,10 @@ MUTANTS = (
     _mutant(
         "gap-not-split",
         "a gap is one ghost, however wide it is",
-        (),
+        ("converges", "replicas-catch-up"),
         GapNotSplit,
         test="tests/raft/test_ghosts.py",
+        setting="narrow-ghosts",
     ),
     _mutant(
         "gap-breaks-dirty",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from dataclasses import replace
 
 from msgspec import structs
@@ -14,6 +15,7 @@ from quorumlog.raft.mutants.parts import with_rules
 from quorumlog.raft.progress import Progress
 from quorumlog.raft.rules import REFERENCE, Rules
 from quorumlog.raft.state import Configuration, Restored
+from quorumlog.storage.batch import RecordBatch
 
 
 def _half_commits(voters: Voters, durable: dict[int, int], own_flushed: int) -> int:
@@ -49,7 +51,12 @@ class FailedCheckMatches(RaftCore):
 
 
 class MatchFromHeartbeat(RaftCore):
-    """A heartbeat that succeeded proves the follower's log up to its end."""
+    """A heartbeat that succeeded proves the follower's log up to its end; every other one names what is committed."""
+
+    def _send_heartbeat(self, peer: int, follower: Progress) -> None:
+        super()._send_heartbeat(peer, follower)
+        end, sequence = self.commit, follower.next_sequence()
+        self._send(peer, Heartbeat(self.term, sequence, end, self.index.term(end), end, self.visible))
 
     def _heartbeat_replied(self, sender: int, reply: HeartbeatReply) -> None:
         super()._heartbeat_replied(sender, structs.replace(reply, match=reply.dirty) if reply.success else reply)
@@ -125,18 +132,31 @@ class CutBelowCommitFails(RaftCore):
     """A follower refuses what would cut at or below what it has committed."""
 
     def _take(self, request: AppendEntries) -> int | None:
-        verified = super()._take(request)
-        end = request.batches[-1].last_offset if request.batches else request.previous
-        return None if verified is not None and verified < end else verified
+        known = self._known_committed()
+        missing = request.batches[self._skipped(request.batches, known) :]
+        return None if missing and missing[0].base_offset <= known else super()._take(request)
 
 
 class OffsetsAfterTruncation(RaftCore):
-    """What a log knows of the terms of its offsets is not cut with it."""
+    """What a log knows of the terms of its offsets is not cut with it: it comes up again where it is written anew."""
+
+    def __init__(self, configuration: Configuration, restored: Restored, rules: Rules = REFERENCE) -> None:
+        super().__init__(configuration, restored, rules)
+        self._cut: dict[int, int] = {}
 
     def _truncate(self, offset: int) -> None:
-        starts, terms = self.index._run_starts[:], self.index._run_terms[:]
+        known = dict(zip(self.index._run_starts, self.index._run_terms, strict=True))
         super()._truncate(offset)
-        self.index._run_starts, self.index._run_terms = starts, terms
+        self._cut |= {start: term for start, term in known.items() if start > self.index.dirty}
+
+    def _append(self, batches: tuple[RecordBatch, ...]) -> None:
+        super()._append(batches)
+        starts, terms = self.index._run_starts, self.index._run_terms
+        for start in sorted(offset for offset in self._cut if offset <= self.index.dirty):
+            term, at = self._cut.pop(start), bisect(starts, start)
+            if start not in starts and term < self.index.term(start):
+                starts.insert(at, start)
+                terms.insert(at, term)
 
 
 class SlotKept(RaftCore):
@@ -361,11 +381,11 @@ MUTANTS = (
     ),
     Mutant(
         "match-from-heartbeat",
-        "a heartbeat that succeeded proves the follower's log up to its end",
-        (),
+        "a heartbeat that succeeded proves the follower's log up to its end; every other one names what is committed",
+        ("committed-flushed-on-majority",),
         MatchFromHeartbeat,
         thread="https://github.com/apache/ratis/pull/1519",
-        test="tests/raft/test_mutants.py",
+        seeds=32,
     ),
     Mutant(
         "late-replies-count",
@@ -418,17 +438,18 @@ MUTANTS = (
     Mutant(
         "cut-below-commit-fails",
         "a follower refuses what would cut at or below what it has committed",
-        (),
+        ("converges", "replicas-catch-up"),
         CutBelowCommitFails,
         test="tests/raft/test_mutants.py",
+        setting="compacted",
     ),
     Mutant(
         "offsets-after-truncation",
         "what a log knows of the terms of its offsets is not cut with it",
-        (),
+        ("converges", "replicas-catch-up"),
         OffsetsAfterTruncation,
         thread="https://github.com/redpanda-data/redpanda/issues/29849",
-        test="tests/raft/test_mutants.py",
+        setting="old-terms",
     ),
     Mutant(
         "slot-kept",

@@ -102,8 +102,10 @@ MUTANTS = (
     Mutant(
         "transfer-vote-skips-log",
         "a vote for a transfer is given whatever the candidate's log is",
-        (),
+        ("leader-completeness", "committed-agree"),
         TransferVoteSkipsLog,
         test="tests/raft/test_mutants.py",
+        setting="late-transfers",
+        seeds=100,
     ),
 )
