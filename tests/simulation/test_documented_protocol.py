@@ -199,15 +199,21 @@ def test_what_does_not_tell_it_is_refused_in_one_line(installed: Path, tmp_path:
 
 
 def test_one_of_the_project_is_found_by_its_package(tmp_path: Path) -> None:
+    """The record, and how it runs in real processes."""
     (tmp_path / "primary_backup").mkdir()
     (tmp_path / "primary_backup" / "__init__.py").touch()
     (tmp_path / "primary_backup" / "protocol.py").write_text((EXAMPLE / "primary_backup.py").read_text())
+    (tmp_path / "primary_backup" / "real.py").write_text("REAL = 'real'")
+    (tmp_path / "primary_backup" / "staged.py").write_text("STAGING = 'staged'")
     program = (
         "import sys, quorumlog; quorumlog.__path__.append(sys.argv[1])\n"
-        "from quorumlog.protocol import load, names; print(names(), load('primary-backup').name)"
+        "from quorumlog.protocol import load, names; print(names(), load('primary-backup').name)\n"
+        "from quorumlog.node.real_protocol import real_protocol; print(real_protocol('primary-backup'))\n"
+        "from quorumlog.cluster.staging import staging; print(staging('primary-backup'))"
     )
     done = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=False)
-    assert done.stdout == "('primary-backup', 'pull-queries', 'raft', 'read-path') primary-backup\n", done.stderr
+    known = "('primary-backup', 'pull-queries', 'raft', 'read-path') primary-backup"
+    assert done.stdout.splitlines() == [known, "real", "staged"], done.stderr
 
 
 def test_validation_says_what_nobody_has_specified(logwitness: Run, tmp_path: Path) -> None:

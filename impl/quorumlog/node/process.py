@@ -19,7 +19,6 @@ import msgspec
 
 from loghistory import HybridClock
 from loghistory.schema import Kind
-from quorumlog.lifetime import die_with
 from quorumlog.node.configuration import NodeConfiguration
 from quorumlog.node.driver import Place
 from quorumlog.node.framing import Hello, Role
@@ -30,8 +29,8 @@ from quorumlog.node.outbox import GroupsOutbox
 from quorumlog.node.real_protocol import RealProtocol, real_protocol
 from quorumlog.node.recording import History, HistoryFile, NoHistory, end_stamp, history_path
 from quorumlog.node.server import Server
-from quorumlog.node.supervised import Supervised, say
-from quorumlog.node.supervision import DISK_FAILED, STOPPED, UNUSABLE, Order, Supervisor
+from quorumlog.node.supervised import Supervised, run_process, say
+from quorumlog.node.supervision import DISK_FAILED, STOPPED, Order, Supervisor
 from quorumlog.node.wire import Stamp
 from quorumlog.storage.disk import Disk, StorageError
 from quorumlog.storage.folder import Folder
@@ -202,20 +201,11 @@ def run(
     ``protocol`` replaces the one that the configuration names: the same under other rules.
     """
     running = real_protocol(configuration.protocol) if protocol is None else protocol
-    if supervisor is not None and not die_with(supervisor.process):
-        return STOPPED
 
-    async def serve() -> int:
+    async def life() -> int:
         return await Node(configuration, running, supervisor).run()
 
-    try:
-        return asyncio.run(serve())
-    except StorageError as error:
-        say(_name(configuration), str(error))
-    except OSError as error:
-        place = error.filename or configuration.addresses[configuration.node]
-        say(_name(configuration), f"{place}: {error.strerror or error}")
-    return UNUSABLE
+    return run_process(_name(configuration), configuration.addresses[configuration.node], supervisor, life)
 
 
 def _name(configuration: NodeConfiguration) -> str:

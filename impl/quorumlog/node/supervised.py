@@ -12,12 +12,14 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 import msgspec
 
-from quorumlog.node.supervision import FAULT, STOPPED, Order, Supervisor
+from quorumlog.lifetime import die_with
+from quorumlog.node.supervision import FAULT, STOPPED, UNUSABLE, Order, Supervisor
+from quorumlog.storage.disk import StorageError
 
 _WARNINGS = 200
 _WARNINGS_SECONDS = 10.0
@@ -124,3 +126,26 @@ def say(name: str, text: str) -> None:
     """Print one line about a process to standard error, if anybody still reads it."""
     with contextlib.suppress(OSError):
         print(f"{name}: {' '.join(text.split())}", file=sys.stderr, flush=True)
+
+
+def run_process(
+    name: str,
+    address: str,
+    supervisor: Supervisor | None,
+    life: Callable[[], Coroutine[Any, Any, int]],
+    refusals: tuple[type[Exception], ...] = (StorageError,),
+) -> int:
+    """Run a process until it stops; returns the exit status. The end of a supervisor's process ends this one.
+
+    ``life`` is all that it does; ``refusals`` are what it raises where its disk or its configuration cannot be used,
+    besides OSError. An OSError that names no file is about ``address``.
+    """
+    if supervisor is not None and not die_with(supervisor.process):
+        return STOPPED
+    try:
+        return asyncio.run(life())
+    except refusals as error:
+        say(name, str(error))
+    except OSError as error:
+        say(name, f"{error.filename or address}: {error.strerror or error}")
+    return UNUSABLE

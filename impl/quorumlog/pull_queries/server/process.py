@@ -13,11 +13,10 @@ import msgspec
 
 from loghistory.schema import Kind
 from quorumlog.cluster.log_client import Log, address
-from quorumlog.lifetime import die_with
 from quorumlog.node.incarnation import next_incarnation
 from quorumlog.node.recording import begin_history
-from quorumlog.node.supervised import Supervised, say
-from quorumlog.node.supervision import DISK_FAILED, STOPPED, UNUSABLE, Supervisor
+from quorumlog.node.supervised import Supervised, run_process, say
+from quorumlog.node.supervision import DISK_FAILED, STOPPED, Supervisor
 from quorumlog.pull_queries.core import ServerCore
 from quorumlog.pull_queries.records import form_of
 from quorumlog.pull_queries.server.configuration import ServerConfiguration
@@ -141,19 +140,11 @@ class Server(Supervised):
 
 def run(configuration: ServerConfiguration, supervisor: Supervisor | None = None) -> int:
     """Run a server until it stops; returns the exit status. The end of a supervisor's process ends this one."""
-    if supervisor is not None and not die_with(supervisor.process):
-        return STOPPED
 
-    async def serve() -> int:
+    async def life() -> int:
         return await Server(configuration, supervisor).run()
 
-    try:
-        return asyncio.run(serve())
-    except StorageError as error:
-        say(_name(configuration), str(error))
-    except OSError as error:
-        say(_name(configuration), f"{error.filename or configuration.internal}: {error.strerror or error}")
-    return UNUSABLE
+    return run_process(_name(configuration), configuration.internal, supervisor, life)
 
 
 def _name(configuration: ServerConfiguration) -> str:

@@ -6,21 +6,19 @@ clients have open at a sequencer stays unanswered.
 
 from __future__ import annotations
 
-import asyncio
 import random
 from pathlib import Path
 
 from loghistory.schema import Kind
 from quorumlog.cluster.log_client import Log, address
-from quorumlog.lifetime import die_with
 from quorumlog.node.configuration import cluster_key
 from quorumlog.node.framing import Hello
 from quorumlog.node.framing import Role as HelloRole
 from quorumlog.node.incarnation import next_incarnation
 from quorumlog.node.links import Link
 from quorumlog.node.recording import History, begin_history, end_stamp
-from quorumlog.node.supervised import Supervised, say
-from quorumlog.node.supervision import DISK_FAILED, STOPPED, UNUSABLE, Supervisor
+from quorumlog.node.supervised import Supervised, run_process, say
+from quorumlog.node.supervision import DISK_FAILED, STOPPED, Supervisor
 from quorumlog.read_path.core import Role, make_core
 from quorumlog.read_path.process.calls import MESSAGES
 from quorumlog.read_path.process.configuration import ProcessConfiguration
@@ -126,20 +124,12 @@ class PathProcess(Supervised):
 
 def run(configuration: ProcessConfiguration, supervisor: Supervisor | None = None) -> int:
     """Run a process until it stops; returns the exit status. The end of a supervisor's process ends this one."""
-    if supervisor is not None and not die_with(supervisor.process):
-        return STOPPED
 
-    async def serve() -> int:
+    async def life() -> int:
         return await PathProcess(configuration, supervisor).run()
 
-    try:
-        return asyncio.run(serve())
-    except (StorageError, ValueError) as error:
-        say(_name(configuration), str(error))
-    except OSError as error:
-        place = error.filename or configuration.addresses[configuration.node]
-        say(_name(configuration), f"{place}: {error.strerror or error}")
-    return UNUSABLE
+    address = configuration.addresses[configuration.node]
+    return run_process(_name(configuration), address, supervisor, life, (StorageError, ValueError))
 
 
 def _name(configuration: ProcessConfiguration) -> str:
