@@ -49,10 +49,11 @@ def trace_command(
 ) -> int:
     """Follow recorded runs in the specification; name the first event that it does not allow.
 
-    RUN is a run directory or a file of events, with the internal events of the nodes; what clients were told, and
-    messages if they are recorded, are followed as well; a log up to the first time that it is compacted or a disk is
-    emptied. Exit status 0: the spec allows all; 1: it does not; 3: a run
-    had nothing to follow.
+    RUN is a run directory or a file of events that has the internal events of the nodes. What clients were told is
+    followed as well, and so are messages if they are recorded. A log is followed until it is compacted or a disk is
+    emptied.
+
+    Exit status: 0 the spec allows everything; 1 it does not; 3 a run had nothing to follow.
 
     \b
     logwitness spec trace histories/runs/raft/reference-default

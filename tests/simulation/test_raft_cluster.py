@@ -98,9 +98,10 @@ def test_a_bad_configuration_is_refused_in_one_line(plain: dict[str, Any], said:
 
 
 def test_a_quiet_run_has_one_leader_and_hardly_a_failure() -> None:
-    _, outcome = PROTOCOL.simulate(3, QUIET)
+    history, outcome = PROTOCOL.simulate(3, QUIET)
     counts = outcome.counts
     assert outcome.converged
+    assert [row["f"] for row in history.to_pylist() if row["kind"] == "phase"] == ["load", "heal", "final_read"]
     assert counts["leader"] == 1
     assert counts["crash"] == counts["truncate"] == counts["storage_error"] == 0
     assert counts["append ok"] > 50

@@ -119,7 +119,7 @@ class _Option(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     type=click.Choice(PROTOCOLS),
     default=by_default,
     is_eager=True,
-    help="The protocol to run.  [default: the one for replicated logs]",
+    help="The protocol to run.  [default: raft]",
 )
 @click.option("--nodes", type=click.IntRange(1, 15), default=3, show_default=True, help="How many nodes.")
 @click.option("--duration", type=_Seconds(), default="10", show_default=True, help="Seconds of load and faults.")
