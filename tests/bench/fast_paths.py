@@ -3,8 +3,8 @@
     python tests/bench/fast_paths.py [--quick]
 
 Reading: the processor time of an import, against that with one way taken out, so that the general one does its work.
-Spark: the seconds of an audit on two cores, against those with a way of splitting work switched off. A way that buys
-less than 1.3 times is a candidate for deletion.
+Spark: the seconds of an audit on two cores and the memory of its largest task, against those with a way of splitting
+work switched off. A way that buys less than 1.3 times of either is a candidate for deletion.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import json
 import shutil
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from logwitness.pipeline.session import check_spark, spark_session
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "importers"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "checker"))
 
-from audit import MILLION, many_logs
+from audit import MILLION
 from long_history import batches
 from written import written
 
@@ -83,6 +84,30 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - begun
 
 
+class LargestTask:
+    """The most memory that a Python worker of Spark has had while this was open, in MB; Linux only."""
+
+    def __enter__(self) -> LargestTask:
+        self.megabytes = 0
+        self._over = threading.Event()
+        self._watch = threading.Thread(target=self._look)
+        self._watch.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._watch.join()
+
+    def _look(self) -> None:
+        while not self._over.wait(0.1):
+            for process in Path("/proc").glob("[0-9]*"):
+                with suppress(OSError):
+                    if b"pyspark.daemon" in (process / "cmdline").read_bytes():
+                        lines = (process / "status").read_text().splitlines()
+                        most = next((line for line in lines if line.startswith("VmHWM")), "VmHWM: 0")
+                        self.megabytes = max(self.megabytes, int(most.split()[1]) // 1024)
+
+
 def reading_ways(scratch: Path, operations: int) -> dict[str, float]:
     """How many times the processor time each import takes without each way."""
     figures: dict[str, float] = {}
@@ -101,35 +126,29 @@ def reading_ways(scratch: Path, operations: int) -> dict[str, float]:
     return figures
 
 
-def splitting_ways(scratch: Path, events: int, logs: int) -> dict[str, float]:
-    """How many times as long audits take without each way of splitting work over Spark."""
+def splitting_ways(scratch: Path, events: int) -> dict[str, float]:
+    """Seconds of audits and megabytes of their largest tasks, with and without each way of splitting work."""
     check_spark("audit")
     write_run(scratch / "long" / "run", batches(events), Manifest(name="long"), Format.PARQUET)
-    write_run(scratch / "logs" / "run", many_logs(logs), Manifest(name="logs"), Format.PARQUET)
-    write_run(scratch / "warm" / "run", batches(MILLION), Manifest(name="warm"), Format.PARQUET)
     figures: dict[str, float] = {}
-    with spark_session("benchmark", "local[2]") as spark:
 
-        def audit(source: str, large: int) -> float:
-            out = scratch / "out"
-            took = seconds(
-                lambda: audit_once(str(scratch / source), str(out), nullcontext(spark), Limits(), large=large)
-            )
-            shutil.rmtree(out)
-            return took
+    def audit(what: str, large: int, by_ranges: int = NEVER) -> None:
+        """A session for each, since a worker gives back little of what it had."""
+        with (
+            spark_session("benchmark", "local[2]") as spark,
+            without((audit_module, "FROM_EVENTS", by_ranges)),
+            LargestTask() as largest,
+        ):
+            place, out, session = str(scratch / "long"), str(scratch / "out"), nullcontext(spark)
+            took = seconds(lambda: audit_once(place, out, session, Limits(), large=large))
+        shutil.rmtree(scratch / "out")
+        figures[f"{what}, seconds"], figures[f"{what}, megabytes"] = round(took, 1), largest.megabytes
+        print(f"  {what:<24} {took:6.1f} s  {largest.megabytes:6,} MB", flush=True)
 
-        audit("warm", 1000)
-        split = audit("long", MILLION)
-        with without((audit_module, "FROM_EVENTS", NEVER)):
-            by_families = audit("long", MILLION)
-        alone = audit("long", NEVER)
-        figures |= {"ranges": by_families / split, "families": alone / by_families, "both": alone / split}
-        print(f"a log of {events:,} events: {split:.1f} s; without ranges of offsets {by_families:.1f} s, in one task")
-        print(f"  {alone:.1f} s: ranges {by_families / split:.2f}, families {alone / by_families:.2f} times")
-        spread = audit("logs", MILLION)
-        alone = audit("logs", NEVER)
-        figures["many_logs"] = alone / spread
-        print(f"{logs:,} logs of ten events: {spread:.1f} s, in one task {alone:.1f} s: {alone / spread:.2f} times")
+    print(f"a log of {events:,} events")
+    audit("one task", NEVER)
+    audit("families", MILLION)
+    audit("families and ranges", MILLION, by_ranges=1)
     return figures
 
 
@@ -140,7 +159,7 @@ def main() -> None:
     part = 10 if parser.parse_args().quick else 1
     with tempfile.TemporaryDirectory() as scratch:
         figures = reading_ways(Path(scratch), 100_000 // part)
-        figures |= splitting_ways(Path(scratch), 20 * MILLION // part, 60_000 // part)
+        figures |= splitting_ways(Path(scratch), 20 * MILLION // part)
     print(json.dumps(figures))
 
 

@@ -13,7 +13,6 @@ from loghistory import open_run
 from loghistory.run import write_file
 from logwitness.models import check_model, model_of
 from logwitness.models.anomalies import NAMES, anomalies
-from logwitness.pipeline.ingest import MANY_LOGS
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 
@@ -41,7 +40,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "txn, [[:append 1 1] [:append 1 2]], [[:append 1 1] [:append 1 2]]",
         "txn, [[:r 1 nil]], [[:r 1 [1]]]",
     )
-    keys = range(MANY_LOGS + 40)
+    keys = range(300)
     appends = [f"append, [{key} 1], [{key} 1]" for key in keys]
     lost = [f"read, [{key} nil], [{key} [{'1' if key != 17 else ''}]]" for key in keys]
     _written(place / "many.edn", *appends, *lost)

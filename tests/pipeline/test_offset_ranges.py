@@ -74,7 +74,6 @@ def _large(place: Path, table: pa.Table) -> Large:
         lowest_offset=lowest,
         highest_offset=highest,
         doubt=Doubt(),
-        heavy=None,
     )
 
 

@@ -9,8 +9,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import msgspec
-
 import loghistory
 from loghistory import HistoryError, open_run
 
@@ -23,7 +21,6 @@ from ..models import Limits
 from .hadoop import Shell
 from .ingest import UNREADABLE, Done, Large, NoRoom, Task, ingested, workspace, write_verdict
 from .large import Judged, Part, judged_parts
-from .many_logs import judge_many_logs
 from .offset_ranges import FROM_EVENTS, judge_by_ranges
 from .partial import groups, joined_by_log
 from .progress import Progress
@@ -158,14 +155,13 @@ class Audit:
         by_range: dict[int, tuple[str | None, Outcome]] = {}
         for place, each in enumerate(large):
             families = families_for(None, each.setting(compiled=False))
-            if each.heavy is None and each.row["events"] >= FROM_EVENTS:
+            if each.row["events"] >= FROM_EVENTS:
                 answer = judge_by_ranges(self._spark, each)
                 if answer is not None:
                     by_range[place] = answer
                     families = tuple(family for family in families if family is not LINEARIZABLE_LOG)
-            for log in (None,) if each.heavy is None else each.heavy:
-                for group in groups(families, context.defaultParallelism):
-                    parts.append(Part(place, len(parts), each, tuple(family.name for family in group), log))
+            for group in groups(families, context.defaultParallelism):
+                parts.append(Part(place, len(parts), each, tuple(family.name for family in group)))
         most_first = sorted(parts, key=lambda part: -part.large.row["events"] * len(part.families))
         found = sorted(self._spread(most_first, judged_parts), key=lambda judged: judged.number)
         with workspace(self._store.place_of(round_, "large"), "tables", self._shell) as output, Rows(output) as rows:
@@ -191,14 +187,7 @@ class Audit:
         if by_range is not None:
             by_log = joined_by_log([by_log, [(by_range[0], Verdicts((by_range[1],)))]])
         wanted = checks_for(None, large.setting(compiled=False))
-        if large.heavy is None:
-            return concluded(run, events, by_log, wanted, notes=large.notes, doubt=large.doubt)
-        first = {log: each.first for each in judged for log, _ in each.by_log}
-        logs = judge_many_logs(self._spark, large)
-        for log, verdicts in by_log:
-            logs.add(first[log], log, verdicts)
-        verdict = concluded(run, events, logs.by_log(), wanted, notes=large.notes, doubt=large.doubt)
-        return msgspec.structs.replace(verdict, logs=logs.logs)
+        return concluded(run, events, by_log, wanted, notes=large.notes, doubt=large.doubt)
 
 
 def _checker() -> str:

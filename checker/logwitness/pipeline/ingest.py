@@ -10,15 +10,13 @@ import hashlib
 import os
 import secrets
 import tempfile
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -52,10 +50,6 @@ LARGE = 50_000_000
 _BYTES_AN_EVENT = {Format.JSON_LINES: 100, Format.ZSTD: 10}
 """About, where nothing says the number of events."""
 
-MANY_LOGS = 256
-"""Logs from which on the logs of one history are judged apart."""
-
-
 _LOOK_AGAIN = {"stamp": "", "digest": None}
 """Those of no history, so that the next audit judges it anew."""
 
@@ -63,9 +57,6 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 _READ_AT_ONCE = 1 << 20
 """Bytes of a file up to which reading it once and keeping its events is cheaper than reading it as often as asked."""
-
-HEAVY_LOG = 500_000
-"""Events from which on one of many logs is judged like a history of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +93,6 @@ class Large:
     """Of its offsets, and 0. The file is not asked: it may be a stranger's, copied as it is, whose index lies."""
     doubt: Doubt
     """What of it was not judged."""
-    heavy: tuple[str, ...] | None
-    """Of a history with many logs those that are judged like a large history; None: there are not many."""
 
     @contextmanager
     def events(self) -> Iterator[Path]:
@@ -135,10 +124,6 @@ class Done:
     unchanged: dict[str, str] = field(default_factory=dict)
     """New stamp by run id: only the times of its files changed."""
     judged: int = 0
-
-
-class _TooMuchError(Exception):
-    """The history is too much for one task."""
 
 
 def ingest(task: Task) -> Done:
@@ -227,8 +212,6 @@ class _History:
         self._rows = rows
         self._small = small
         self._quarantine = quarantine
-        self._logs: Counter[str] = Counter()
-        """Events by log."""
         self._offsets = (0, 0)
         """The lowest and the highest, and 0."""
         self._doubt = Doubt(vocabulary_of(families()), by_log=True)
@@ -284,15 +267,10 @@ class _History:
             history.sweep()  # then all further readings are from memory
         model = model_of(history)
         self._row["model"] = str(model)
-        self._defers = model is Model.LOG
         verdict = None
-        if not (self._defers and (len(self._logs) > MANY_LOGS or _is_large(opened, self._task.large))):
-            with suppress(_TooMuchError):
-                verdict = check_model(history, model, limits=self._task.limits)
-        self._defers = False
+        if not (model is Model.LOG and _is_large(opened, self._task.large)):
+            verdict = check_model(history, model, limits=self._task.limits)
         if not history.swept:
-            self._logs.clear()
-            self._doubt = Doubt(self._doubt.vocabulary, by_log=True)
             history.sweep()
         self._doubt.read(history)
         self._row |= {"events": history.events_read, "quarantined": history.quarantined}
@@ -308,7 +286,7 @@ class _History:
             write_verdict(self._rows, self._row, verdict, history)
             self._done.judged += 1
             return
-        if history.small is not None:  # many logs of few events: they need a file to be judged apart
+        if history.small is not None:  # the tasks that judge it read a file
             history.file.parent.mkdir(parents=True, exist_ok=True)
             with pq.ParquetWriter(history.file, schema_in(history.version), **PARQUET) as writer:
                 for batch in history.small:
@@ -324,30 +302,16 @@ class _History:
             setting,
             *self._offsets,
             self._doubt,
-            self._heavy() if len(self._logs) > MANY_LOGS else None,
         )
         self._done.large.append(large)
-
-    _defers = False
 
     def _watch(self, batch: pa.RecordBatch) -> None:
         """See the next events of the sweep."""
         self._doubt.see(batch)
-        logs = batch.column("log")
-        if logs.null_count < len(logs):
-            names = logs.dictionary.to_pylist()
-            counts = np.bincount(logs.indices.drop_null().to_numpy(), minlength=len(names))
-            self._logs.update(dict(zip(names, counts.tolist(), strict=True)))
         offsets = batch.column("offset")
         if offsets.null_count < len(offsets):
             ends = pc.min_max(offsets)
             self._offsets = min(self._offsets[0], ends["min"].as_py()), max(self._offsets[1], ends["max"].as_py())
-        if self._defers and len(self._logs) > MANY_LOGS:
-            raise _TooMuchError
-
-    def _heavy(self) -> tuple[str, ...]:
-        most = min(HEAVY_LOG, self._task.large)
-        return tuple(sorted(log for log, events in self._logs.items() if events >= most))
 
     def _keep_quarantine(self, opened: RunSource) -> None:
         if not self._quarantine.exists():
@@ -535,7 +499,6 @@ def ingested(tasks: Iterable[Task]) -> Iterator[Done | NoRoom]:
 
 __all__: Sequence[str] = (
     "LARGE",
-    "MANY_LOGS",
     "Done",
     "Large",
     "NoRoom",
