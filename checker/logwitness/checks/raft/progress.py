@@ -61,7 +61,7 @@ LEADS = Check(
         "stalled": "For {seconds} s nodes {nodes} were up and connected and nothing was committed; node {leader} led "
         "in term {term}, and its log ended at offset {dirty}, {waiting} behind its commit index.",
         "asked": "For {seconds} s nodes {nodes} were up and connected and nothing was committed; node {leader} led "
-        "in term {term}, was asked for appends all that time but made none.",
+        "in term {term} and was asked for appends all that time, but made none.",
         "again": "For {seconds} s nodes {nodes} were up and connected and nothing was committed; node {node} became "
         "{role} again and again, {times} times, from term {first} to term {last}.",
     },

@@ -73,8 +73,8 @@ COVERED = Check(
 )
 AGREE = Check(
     id="snapshots-agree",
-    rule="Snapshots that end at one offset have the same term and the same configuration: those that the log of who "
-    "takes it has there. A snapshot that is installed was kept by another node before.",
+    rule="Snapshots that end at the same offset have the same term and configuration, those that the log of the node "
+    "that takes one has there. A snapshot that is installed was kept by another node before.",
     source=("raft.md#snapshot", "raft.md#snapshot-configuration", "raft.md#snapshot-transfer"),
     fact="a snapshot that ends at an offset at which another one ends; the term, and the configuration, of one that is "
     "taken, where the log is known; one that is installed, where it is known who kept it",

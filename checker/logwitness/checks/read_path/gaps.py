@@ -55,8 +55,8 @@ TYPE = Check(
 EARLY = Check(
     id="no-gap-too-early",
     rule="No gap is issued while a rewind is due, while its nodesets are unknown, by statuses older than an answer, or "
-    "in single-copy delivery, unless its efficiency is guaranteed; where that is configured no loss is before all "
-    "shards were asked once more.",
+    "in single-copy delivery, unless its efficiency is guaranteed; where that is configured, no loss is reported "
+    "before all shards have been asked once more.",
     source=(
         "read-path.md#no-gap-too-early",
         "read-path.md#no-gap-in-scd",
