@@ -110,7 +110,7 @@ class History:
             self._calls.append(call)
             self._recorded += 1
             try:
-                return self._recorder.event(kind, time=at, **columns)
+                return self._recorder.record(kind, at, columns)
             except HistoryError as problem:
                 refused = self._refuse(self._named(problem))
             pytest.fail(refused, pytrace=False)

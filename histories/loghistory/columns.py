@@ -7,6 +7,7 @@ exist for as short a time as possible: a recorder collects some thousands and tu
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,6 +24,7 @@ WORDS = tuple(c.name for c in COLUMNS if pa.types.is_dictionary(c.type))
 
 _LIMITS = {pa.int8(): 7, pa.int32(): 31, pa.int64(): 63}
 _SEQ = 0
+_SHARED = 1 << 13
 
 
 def integer_range(kind: pa.DataType) -> tuple[int, int]:
@@ -52,16 +54,22 @@ def from_rows(rows: Sequence[Row], file: str = "memory") -> pa.RecordBatch:
     if not rows:
         return empty()
     size = len(rows)
-    arrays = []
+    arrays, nothing = [], (None,) * size
     for column, values in zip(COLUMNS, zip(*rows, strict=True), strict=True):
-        if values.count(None) == size:
-            arrays.append(pa.nulls(size, column.type))
+        if values == nothing:  # compares no further than the first value
+            arrays.append(_nulls(column.type).slice(0, size) if size <= _SHARED else pa.nulls(size, column.type))
             continue
         try:
             arrays.append(_array(values, column.type))
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             raise _wrong_type(rows, values, column.type, column.name, file) from None
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+@cache
+def _nulls(kind: pa.DataType) -> pa.Array:
+    """Nothing, `_SHARED` times: most columns of most batches."""
+    return pa.nulls(_SHARED, kind)
 
 
 def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:

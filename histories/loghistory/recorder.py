@@ -12,11 +12,11 @@ an error at once.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import pyarrow as pa
 
@@ -30,6 +30,7 @@ BUFFER_EVENTS = 8192
 """Events that a recorder holds back before it hands them to its sink."""
 
 _KINDS = frozenset(str(kind) for kind in Kind)
+_NOTHING: dict[str, Any] = dict.fromkeys(SCHEMA.names)
 
 
 class Sink(Protocol):
@@ -109,7 +110,7 @@ class Recorder:
         `loghistory.COLUMNS`. README.md says what each kind carries. An unknown kind is a `ValueError`, an
         unknown column a `TypeError`.
 
-        One parameter for each column: an event that passed through a dictionary took three times as long.
+        One parameter for each column; whoever has them in a dictionary calls `record`.
         """
         if kind not in _KINDS:
             raise ValueError(f"unknown kind {kind!r}; the kinds are {', '.join(Kind)}")
@@ -163,6 +164,20 @@ class Recorder:
         return seq
 
     # end
+
+    def record(self, kind: str, time: int, columns: Mapping[str, Any]) -> int:
+        """The same for columns that are in a dictionary: ``event(kind, time=time, **columns)`` takes half more time."""
+        seq = self._next
+        row = _NOTHING.copy()
+        row.update(columns)
+        row["seq"], row["time"], row["kind"] = seq, time, kind
+        if kind not in _KINDS or len(row) > len(_NOTHING):
+            return self.event(kind, time=time, **columns)  # which says what is wrong
+        self._next = seq + 1
+        self._add(tuple(row.values()))
+        if len(self._rows) >= BUFFER_EVENTS:
+            self._hand_over()
+        return seq
 
     def flush(self) -> None:
         """Hand all events so far to the operating system: they outlive a SIGKILL of this process."""

@@ -13,7 +13,7 @@ leader too counts only where it is a voter.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 NOTHING = -1
 """The offset that a node has reached if it has not acknowledged any."""
@@ -39,22 +39,18 @@ class Voters:
     current: tuple[int, ...]
     old: tuple[int, ...] = ()
     learners: tuple[int, ...] = ()
+    voting: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    """The nodes that decide in some half: they are asked for votes."""
+    members: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    """All nodes of the group: they are sent the log. Current voters first, then learners, then old voters."""
 
     def __post_init__(self) -> None:
         for nodes in (self.current, self.old, (*self.current, *self.learners)):
             twice = [node for node in nodes if nodes.count(node) > 1]
             if twice:
                 raise ValueError(f"node {twice[0]} is named twice in the voters {self}; name it once")
-
-    @property
-    def voting(self) -> tuple[int, ...]:
-        """The nodes that decide in some half: they are asked for votes."""
-        return tuple(dict.fromkeys((*self.current, *self.old)))
-
-    @property
-    def members(self) -> tuple[int, ...]:
-        """All nodes of the group: they are sent the log. Current voters first, then learners, then old voters."""
-        return tuple(dict.fromkeys((*self.current, *self.learners, *self.old)))
+        object.__setattr__(self, "voting", tuple(dict.fromkeys((*self.current, *self.old))))
+        object.__setattr__(self, "members", tuple(dict.fromkeys((*self.current, *self.learners, *self.old))))
 
     def __str__(self) -> str:
         """``0,1,2``, with ``old 2,3,4`` and ``learners 5`` behind it where there are any."""

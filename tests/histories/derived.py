@@ -65,7 +65,7 @@ def event_method() -> str:
         "        `loghistory.COLUMNS`. README.md says what each kind carries. An unknown kind is a `ValueError`, an",
         "        unknown column a `TypeError`.",
         "",
-        "        One parameter for each column: an event that passed through a dictionary took three times as long.",
+        "        One parameter for each column; whoever has them in a dictionary calls `record`.",
         '        """',
         "        if kind not in _KINDS:",
         "            raise ValueError(f\"unknown kind {kind!r}; the kinds are {', '.join(Kind)}\")",

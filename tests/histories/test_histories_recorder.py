@@ -41,8 +41,10 @@ def test_every_column_arrives_where_it_belongs() -> None:
     with Recorder(sink) as record:
         assert record.event(Kind.APPEND, **given) == 0
         assert record.event("stop", time=200, node=1) == 1
-    first, second = sink.table.to_pylist()
+        assert record.record(Kind.APPEND, given["time"], {name: given[name] for name in given if name != "time"}) == 2
+    first, second, third = sink.table.to_pylist()
     assert first == {"seq": 0, "kind": "append", **given}
+    assert third == {**first, "seq": 2}
     assert {k: v for k, v in second.items() if v is not None} == {"seq": 1, "kind": "stop", "time": 200, "node": 1}
     assert sink.table.schema == SCHEMA
 
@@ -53,6 +55,10 @@ def test_an_unknown_kind_or_column_is_an_error_at_once() -> None:
         record.event("fulsh", time=1)
     with pytest.raises(TypeError, match="unexpected keyword argument 'ofset'"):
         record.event(Kind.TRIM, time=1, node=1, ofset=3)
+    with pytest.raises(ValueError, match="unknown kind 'fulsh'; the kinds are invoke, observe"):
+        record.record("fulsh", 1, {})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'ofset'"):
+        record.record(Kind.TRIM, 1, {"node": 1, "ofset": 3})
 
 
 @pytest.mark.parametrize(

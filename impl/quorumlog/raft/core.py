@@ -38,7 +38,6 @@ from quorumlog.raft.events import (
 from quorumlog.raft.members import Members
 from quorumlog.raft.membership import Memberships
 from quorumlog.raft.messages import (
-    Answer,
     AppendEntries,
     AppendReply,
     Heartbeat,
@@ -46,7 +45,6 @@ from quorumlog.raft.messages import (
     InstallSnapshot,
     LightHeartbeat,
     LightReply,
-    Request,
     SnapshotReply,
     TimeoutNow,
     VoteReply,
@@ -55,7 +53,7 @@ from quorumlog.raft.messages import (
 from quorumlog.raft.rules import REFERENCE, Rules
 from quorumlog.raft.state import Configuration, Restored
 
-_OF_MEMBERS = (Request, Answer)
+_OF_ANYONE = (LightHeartbeat, LightReply)
 
 
 class RaftCore(Memberships):
@@ -118,7 +116,7 @@ class RaftCore(Memberships):
 
     def _received(self, event: Received) -> None:
         sender, message = event.sender, event.message
-        if isinstance(message, _OF_MEMBERS) and not (self._concerns(sender, message) and self._has_session()):
+        if not isinstance(message, _OF_ANYONE) and not (self._concerns(sender, message) and self._has_session()):
             return  # without a session it is down until a leader names it one
         if isinstance(message, AppendEntries):
             self._append_entries(sender, message)

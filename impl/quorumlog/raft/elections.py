@@ -57,7 +57,8 @@ class Elections(Replica):
         """A leader of this term is there, with all that it has to say."""
         self._pre_voting = self._gave_way = False
         self._heard = self.now
-        self._want_the_first()
+        if self.configuration.priorities:
+            self._want_the_first()
 
     def _want_the_first(self) -> None:
         members = len(self.voters.members)

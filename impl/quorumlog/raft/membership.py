@@ -51,7 +51,8 @@ class Memberships(Transfers):
 
     def _go_on(self) -> None:
         """Take the next step of a change, or end it, if what the step before needed is committed."""
-        if not self._may_change():
+        idle = self._change == NO_REQUEST and self.members.simple and self.node in self.voters.current
+        if idle or not self._may_change():  # a leader asks at every reply
             return
         following = self._following()
         if following is not None:

@@ -9,7 +9,7 @@ from typing import ClassVar
 from msgspec import structs
 
 from quorumlog.durations import MICROSECOND, MILLISECOND
-from quorumlog.events import CoreFactory, Effect, Note, Send
+from quorumlog.events import Append, CoreFactory, Effect, Note, Reset, Send, Truncate
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.events import (
@@ -150,6 +150,18 @@ class RaftNode(LogNode):
         self.handle(ChangeRequested(self.open(lambda _: None), change))
 
     # -- effects -------------------------------------------------------------------------------------------------
+
+    def _append(self, effect: Append) -> None:
+        super()._append(effect)
+        self.machine.appended(effect.batches)
+
+    def _truncate(self, effect: Truncate) -> None:
+        super()._truncate(effect)
+        self.machine.truncated()
+
+    def _reset(self, effect: Reset) -> None:
+        super()._reset(effect)
+        self.machine.truncated()
 
     def _send(self, effect: Send) -> None:
         batches = effect.message.batches if isinstance(effect.message, AppendEntries) else ()

@@ -339,8 +339,10 @@ class Replica:
         """The session in which this node is a member: as a leader has named it, else by the log (raft.md#session)."""
         if self._session != NO_SESSION:
             return self._session
-        named = (members.session(self.node) for _, members in reversed(self._configurations))
-        return next((each for each in named if each != NO_SESSION), NO_SESSION)
+        for _, members in reversed(self._configurations):
+            if (named := members.session(self.node)) != NO_SESSION:
+                return named
+        return NO_SESSION
 
     def _has_session(self) -> bool:
         """Tell whether this node is known to be a member by a session that it has not lost with its disk.

@@ -157,8 +157,9 @@ class Client(ABC, Generic[NodeOf]):
 
     def observe(self, columns: dict[str, Any]) -> None:
         """Record a batch that the open operation read."""
-        known = {"process": self._process, "op": self._open, "f": self._f, "node": self._node}
-        self._service.record("observe", {**known, **columns})
+        self._service.record(
+            "observe", {"process": self._process, "op": self._open, "f": self._f, "node": self._node, **columns}
+        )
 
     def close(self, kind: str, columns: dict[str, Any]) -> None:
         """End the open operation as "ok", "fail" or "info"."""

@@ -199,7 +199,7 @@ class Cluster(ABC, Generic[Configuration, NodeOf]):
             if reason is not None:
                 self.counts[f"{name} {reason}"] += 1
         self.counts[kind] += 1
-        self._recorder.event(kind, time=self.simulation.now, **columns)
+        self._recorder.record(kind, self.simulation.now, columns)
 
     def transmit(self, source: int, target: int, message: Any) -> None:  # noqa: ANN401
         """Hand a message to the network, and record it if the configuration asks for messages."""
