@@ -169,7 +169,7 @@ def show(
     lines = table_lines(source, selection, width)
     title, first_line = next(lines), next(lines, None)
     if first_line is None:
-        click.echo(f"{run}: no event is asked for; it has others", err=True)
+        click.echo(f"logwitness: {run}: no event matches; the run has others", err=True)
     else:
         click.echo(title)
         click.echo(first_line)

@@ -338,10 +338,10 @@ def catalogue(write: Path | None) -> None:
     try:
         text = render(read_catalogue())
     except SpecError as problem:
-        click.echo(str(problem), err=True)
+        click.echo(f"logwitness: {problem}", err=True)
         sys.exit(2)
     except ModuleNotFoundError as problem:
-        click.echo(missing(problem), err=True)
+        click.echo(f"logwitness: {missing(problem)}", err=True)
         sys.exit(2)
     if write is None:
         click.echo(text, nl=False)

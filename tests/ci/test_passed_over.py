@@ -51,6 +51,17 @@ def test_every_file_that_is_passed_over_is_counted_and_named(tmp_path: Path) -> 
         ["nonsense"],
         ["check", "--quarantine", "x", "y"],
         ["history", "show", "nowhere"],
+        ["spec", "check", "nowhere"],
+        ["spec", "prove", "nowhere"],
+        ["spec", "trace", "nowhere"],
+        ["simulate", "--setting", "nowhere"],
+        ["hunt"],
+        ["cluster", "--protocol", "nowhere"],
+        ["cluster", "--faults", "nowhere"],
+        ["validate", "--rules", "nowhere"],
+        ["audit", "nowhere", "out"],
+        ["campaign", "out"],
+        ["explain", "nowhere"],
     ],
 )
 def test_every_error_begins_with_who_speaks(arguments: list[str]) -> None:

@@ -203,6 +203,7 @@ def test_messages_are_recorded_on_demand() -> None:
     assert received
     assert all(sent[e["message"]]["seq"] < e["seq"] and sent[e["message"]]["node"] == e["peer"] for e in received)
     assert "AppendEntries" in {e["f"] for e in received}
+    assert all(e["term"] is not None for e in received if e["f"] == "AppendEntries")
 
 
 @pytest.mark.parametrize(
@@ -212,6 +213,7 @@ def test_messages_are_recorded_on_demand() -> None:
         ("kill", {}, {}, [True, True, True, False]),
         ("clock", {"rate": 4.0}, {"rate": 0.5}, [4.0, 2.0, 0.5, 1.0]),
         ("slow_disk", {"factor": 20.0}, {"factor": 5.0}, [20.0, 20.0, 5.0, 1.0]),
+        ("slow_disk", {"factor": 5.0}, {"factor": 20.0}, [5.0, 20.0, 20.0, 1.0]),
     ],
 )
 def test_faults_that_overlap_on_a_node_end_one_by_one(

@@ -80,7 +80,7 @@ def exit_status(results: Sequence[ProofResult]) -> int:
 
 
 def _refuse(message: str) -> None:
-    click.echo(message, err=True)
+    click.echo(f"logwitness: {message}", err=True)
     sys.exit(BAD_USAGE)
 
 
