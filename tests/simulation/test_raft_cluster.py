@@ -243,6 +243,25 @@ def test_faults_that_overlap_on_a_node_end_one_by_one(
     assert found == seen
 
 
+def test_a_fault_of_several_nodes_is_recorded_once_for_each() -> None:
+    sink = MemorySink()
+    with Recorder(sink) as recorder:
+        cluster = RaftCluster(2, QUIET, recorder)
+        fault = Fault(0, "partition", (0, 2))
+        cluster.faults.begin(fault, [0, 2], 0)
+        cluster.faults.end(fault, [0, 2], 0)
+    found = [(event["kind"], event["node"], event["f"]) for event in sink.table.to_pylist()]
+    assert found == [(kind, node, "partition") for kind in ("fault", "heal") for node in (0, 2)]
+
+
+def test_what_all_nodes_lose_among_themselves_is_lost() -> None:
+    def elected(*plan: Fault) -> int:
+        return next(e["time"] for e in rows(replace(QUIET, plan=plan)) if e["kind"] == "leader")
+
+    loss = Fault(0, "loss", ("all",), 900 * MILLISECOND, {"probability": 1.0})
+    assert elected() < loss.lasting < elected(loss)
+
+
 def test_a_node_that_met_damage_is_started_when_its_disk_is_restored() -> None:
     cluster = RaftCluster(2, QUIET, Recorder(MemorySink()))
     cluster.start()
