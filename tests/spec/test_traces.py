@@ -245,6 +245,12 @@ HAND_MADE = [
         6,
         "a term from 1 to 1",
     ),
+    (
+        "a node shows more without saying so",
+        [*SERVES, BATCH | {"visible": 0}],
+        8,
+        "its visible changed without an event",
+    ),
     ("a learner is added", [*SERVES, *change("0 learners 1 adding 1 revision 1")], None, ""),
     (
         "voters change before the last change is committed",
@@ -361,6 +367,23 @@ ELECTIONS = [
         ),
         13,
     ),
+    (
+        "who was not elected by a majority leads",
+        election(*BOTH_STAND[:3], ("leader", 1, "leader", 1)),
+        6,
+    ),
+    (
+        "a node that did not stand votes for itself",
+        election(*BOTH_STAND[:3], ("term", 0, "follower", 1), ("vote", 0, "follower", 1, 0)),
+        7,
+    ),
+    (
+        "a node says that it is a candidate and has not stood",
+        election(
+            *BOTH_STAND[:3], ("term", 0, "follower", 1), ("vote", 0, "follower", 1, 1), ("role", 0, "candidate", 1)
+        ),
+        8,
+    ),
 ]
 
 
@@ -377,7 +400,45 @@ TAKES = BATCH | FOLLOWS | {"commit": -1}
 SHOWN = {"kind": "visible", "visible": 3, "dirty": 3, "flushed": 0}
 ANEW = {"node": 2, "role": "follower", "term": 1, "dirty": 0, "flushed": 0, "commit": 0, "visible": 0}
 AT_3 = {"dirty": 3, "flushed": 3, "commit": 3, "visible": 3}
-JOINS = {"kind": "term", "node": 2, "role": "follower", "term": 1, **NONE}
+THIRD = {"node": 2, "role": "follower", "term": 1}
+JOINS = {"kind": "term", **THIRD, **NONE}
+ALL_TO_3 = [
+    *(TAKES, {"kind": "flush", **FOLLOWS, "dirty": 3, "flushed": 3, "commit": -1}),
+    *(FLUSH | {"dirty": 3, "flushed": 3, "commit": 0}, COMMIT | {"dirty": 3, "flushed": 3, "commit": 3}),
+]
+"""After LED: the batch is on 1 too, flushed on both, and committed."""
+
+NEXT = {"node": 1, "role": "leader", "term": 2}
+AFTER = {"node": 2, "role": "follower", "term": 2}
+OLD = {"node": 0, "role": "follower", "term": 2, "dirty": 0, "flushed": -1, "commit": -1}
+REPLACED = [
+    *(*STARTS, *HEAD[1:4], *HEARS, HEAD[4], CONFIGURATION),
+    *({"kind": "term", **NEXT, "role": "follower", **NONE}, {"kind": "role", **NEXT, "role": "candidate", **NONE}),
+    *({"kind": "vote", **NEXT, "role": "candidate", "peer": 1, **NONE}, {"kind": "term", **AFTER, **NONE}),
+    *({"kind": "vote", **AFTER, "peer": 1, **NONE}, {"kind": "leader", **NEXT, **NONE}),
+    *(CONFIGURATION | NEXT | {"entry_term": 2}, CONFIGURATION | AFTER | {"entry_term": 2}),
+    *(FLUSH | AFTER, FLUSH | NEXT, COMMIT | NEXT, {"kind": "term", **OLD}),
+]
+"""The first entry of 0, which led in term 1, is on no other node; that of 1, which leads in term 2, is committed."""
+FOUR = [STARTS[0] | {"node": 3}, STARTS[0] | {"kind": "configuration", "text": "0,1,2", "offset": -1}]
+TO_0 = {"node": 3, "role": "follower", "term": 2, **COMMITTED, "visible": 0}
+
+CUT = {"kind": "truncate", **FOLLOWS, "offset": 1, **COMMITTED, "commit": -1}
+SECOND = {"kind": "append", "offset": 1, "entry_term": 2, "acks": 1, "value": 8}
+
+
+def begins_anew(term: int) -> list[dict[str, Any]]:
+    """After REPLACED: a fourth node installs a snapshot whose last entry is of this term."""
+    snapshot = SNAPSHOT | TO_0 | {"entry_term": term, "text": "0,1,2", "reason": "installed"}
+    return [
+        *REPLACED[:3],
+        *FOUR,
+        *REPLACED[3:],
+        JOINS | {"node": 3, "term": 2},
+        {"kind": "trim", "offset": 1, **TO_0},
+        snapshot,
+    ]
+
 
 FOLLOWED = [
     ("a follower takes what its leader sends", [*LED, TAKES], None, ""),
@@ -432,12 +493,44 @@ FOLLOWED = [
         "a learner stands for election",
         [
             *(STARTS[1], *HEAD, *SERVES, *change("0 learners 1 adding 1 revision 1")),
+            {"kind": "term", "node": 1, "role": "follower", "term": 1, **NONE},
             {"kind": "term", "node": 1, "role": "follower", "term": 2, **NONE},
             {"kind": "role", "node": 1, "role": "candidate", "term": 2, **NONE},
         ],
-        11,
+        12,
         "moves to term 2",
     ),
+    (
+        "a follower commits as far as it has flushed",
+        [*LED, *ALL_TO_3, COMMIT | FOLLOWS | {"dirty": 3, "flushed": 3, "commit": 3}],
+        None,
+        "",
+    ),
+    (
+        "a follower commits beyond what it has flushed",
+        [
+            *(*LED, *ALL_TO_3, JOINS, *(event | THIRD for event in (*HOLDS, TAKES))),
+            COMMIT | THIRD | {"dirty": 3, "commit": 3},
+        ],
+        23,
+        "the spec allows at most 0",
+    ),
+    ("a follower cuts what is its leader's", [*LED, TAKES, CUT], 16, "nothing differs"),
+    ("a follower cuts what is not", [*REPLACED, CUT | OLD | {"offset": 0, "dirty": -1}], None, ""),
+    (
+        "a follower appends behind what is not its leader's",
+        [*REPLACED, SECOND | NEXT | COMMITTED | {"dirty": 1}, SECOND | OLD | {"dirty": 1}],
+        23,
+        "",
+    ),
+    (
+        "a follower shows what is not its leader's",
+        [*REPLACED, {"kind": "visible", **NEXT, **COMMITTED, "visible": 0}, {"kind": "visible", **OLD, "visible": 0}],
+        23,
+        "the spec allows at most",
+    ),
+    ("a snapshot's last entry is its leader's", begins_anew(2), None, ""),
+    ("a snapshot ends with another node's entry", begins_anew(1), 25, "begins anew"),
 ]
 
 
