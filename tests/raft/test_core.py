@@ -611,7 +611,9 @@ def test_what_a_reset_log_no_longer_tells_is_unknown_and_not_truncated() -> None
     waiting, term = bench.core.dirty, bench.core.term
     # The next leader may have committed that very entry, and has trimmed its log since.
     snapshot = Snapshot(waiting + 9, term + 1, 0, b"0,1,2", State())
-    bench.receive(2, InstallSnapshot(term + 1, 1, snapshot.last, 0, snapshot.encode(), done=True))
+    bench.receive(2, Heartbeat(term + 1, 1, snapshot.last, term + 1, -1, -1))
+    bench.save()
+    bench.receive(2, InstallSnapshot(term + 1, 2, snapshot.last, 0, snapshot.encode(), done=True))
     assert bench.of(Reset) == [Reset(waiting + 10, term + 1)]
     assert [(resolved.request, resolved.outcome) for resolved in bench.of(Resolved)] == [(7, Outcome.UNKNOWN)]
 
@@ -1008,5 +1010,7 @@ def test_the_fate_of_an_append_in_a_gap_is_not_known() -> None:
     bench.give(TimerFired(Timer.DRAIN))
     at, term = bench.core.dirty, bench.core.term + 1
     more = ghost(at, at, term), batch(at + 1, term)
+    bench.receive(2, Heartbeat(term, 1, at + 1, term, -1, -1))
+    bench.save()
     bench.receive(2, AppendEntries(term, 1, at - 1, bench.core.index.term(at - 1), -1, -1, False, more))
     assert [(e.request, e.outcome) for e in bench.of(Resolved)] == [(7, Outcome.UNKNOWN)]

@@ -180,7 +180,7 @@ def discards_a_flush_of_the_log_before(make_core: CoreFactory) -> bool:
         for each in core.handle(1, Received(1, AppendEntries(2, 1, 4, 1, -1, -1, True, more)))
         if isinstance(each, StartFlush)
     )
-    give(core, Received(2, whole(Snapshot(2, 2, 0, b"0,1,2", State()), 3)), Flushed(flush.ticket))
+    give(core, Received(1, whole(Snapshot(2, 2, 0, b"0,1,2", State()), 2)), Flushed(flush.ticket))
     return core.flushed == core.dirty == 2
 
 
@@ -276,7 +276,9 @@ def stands_until_its_removal_is_committed(make_core: CoreFactory) -> bool:
 def compares_what_its_log_begins_behind(make_core: CoreFactory) -> bool:
     """raft.md#log-ok."""
     core = follower(make_core, (1, 1))
-    give(core, Received(1, whole(Snapshot(49, 2, 0, b"0,1,2", State()), 3)))
+    give(
+        core, Received(1, Heartbeat(3, 1, 49, 2, -1, -1)), Received(1, whole(Snapshot(49, 2, 0, b"0,1,2", State()), 3))
+    )
     assert (core.index.start, core.dirty) == (50, 49)
     core.now += core.configuration.election_timeout
     effects = core.handle(core.now, Received(2, VoteRequest(3, 2, 1, 60, True)))

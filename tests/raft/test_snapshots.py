@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorumlog.events import Effect, Event, Note, Received, Reset, Send, Started, Trim, TrimRequested
+from quorumlog.events import Append, Effect, Event, Note, Received, Reset, Send, Started, Trim, TrimRequested
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import Configuration, RaftCore, Restored
-from quorumlog.raft.events import Apply, KeepSnapshot, TakeSnapshot
+from quorumlog.raft.events import Apply, Compact, CompactRequested, KeepSnapshot, SaveVote, TakeSnapshot, VoteSaved
 from quorumlog.raft.index import LogIndex
 from quorumlog.raft.members import Members
 from quorumlog.raft.messages import AppendEntries, Heartbeat, InstallSnapshot, SnapshotReply
@@ -99,6 +99,26 @@ def test_a_snapshot_has_the_configuration_in_force_where_it_ends_and_not_the_nex
         (3, 1, b"0,1,2"),
         (4, 4, OTHERS.encode()),
     ]
+
+
+def test_nothing_is_summed_up_in_a_term_that_is_not_on_disk() -> None:
+    """raft.md#summed-in-saved-term: each event is refused until the term is saved, and taken then."""
+    (part,) = parts(SNAPSHOT, 10_000, 3)
+    gap = RecordBatch(4, 2, BatchKind.GHOST, 1, 1, b""), RecordBatch(5, 2, BatchKind.DATA, 1, 1, bytes(8))
+    asked: list[tuple[Event, type[Effect]]] = [
+        (TrimRequested(2), TakeSnapshot),
+        (CompactRequested(((1, 1),)), Compact),
+        (Received(1, part), KeepSnapshot),
+        (Received(1, AppendEntries(3, 1, 3, 2, 3, 3, False, gap)), Append),
+    ]
+    for event, kept in asked:
+        core = follower(2, 2, 2, 2)
+        effects = give(core, Received(1, Heartbeat(3, 1, 3, 2, 3, 3)))
+        (saves,) = [each.ticket for each in effects if isinstance(each, SaveVote)]
+        assert core.commit == 3
+        assert [each for each in give(core, event) if isinstance(each, kept | Trim)] == [], event
+        give(core, VoteSaved(saves))
+        assert [type(each) for each in give(core, event) if isinstance(each, kept)] == [kept], event
 
 
 def test_a_part_that_does_not_follow_is_refused() -> None:

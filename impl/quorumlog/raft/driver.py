@@ -62,6 +62,9 @@ from quorumlog.storage.batch import RecordBatch
 from quorumlog.storage.compaction import Gap, superseded
 from quorumlog.storage.vote import VoteStore
 
+_LOOKS_AGAIN = 0.001
+"""Seconds until a compaction that waits for a vote to be saved looks again."""
+
 
 class RaftDriver(Driver):
     """One Raft core with its log, state machine, vote and history."""
@@ -191,6 +194,9 @@ class RaftDriver(Driver):
     def _compact_on(self, request: int, gaps: deque[Gap]) -> None:
         """Remove these batches, a segment at each turn of the loop, so that nothing else waits for more than one."""
         if self._dead:
+            return
+        if self._saving or self._vote_due:  # the core would refuse it (raft.md#summed-in-saved-term)
+            self._loop.call_later(_LOOKS_AGAIN, self._compact_on, request, gaps)
             return
         step: list[Gap] = []
         while gaps and (not step or gaps[0][0] <= self.log.segment_around(step[0][0])[1]):

@@ -81,7 +81,8 @@ class Follower(Elections):
             return
         if request.recovery:
             self.slots.take(self, by_force=True)
-        holds = self._holds(request.previous, request.previous_term)
+        gaps = any(batch.kind is BatchKind.GHOST for batch in request.batches)
+        holds = self._holds(request.previous, request.previous_term) and not (gaps and self._saving_term)
         verified = self._take(request) if holds else None
         if verified is None:
             self._reply_append(sender, request, None, may_recover=self.slots.take(self))
@@ -162,7 +163,8 @@ class Follower(Elections):
         success = False
         if self._accept_leader(sender, request.term):
             self.slots.take(self, by_force=True)
-            success = request.last <= self._known_committed() or self._take_part(request)
+            known = request.last <= self._known_committed()
+            success = known or (not self._saving_term and self._take_part(request))
         match = request.last if success else NOTHING
         last, part = self._arriving
         offsets = self.flushed, self.index.dirty, last, len(part)

@@ -169,6 +169,14 @@ class Replica:
         self._save = self._next_ticket()
         self._effects.append(SaveVote(self.term, self.voted_for, self._save))
 
+    @property
+    def _saving_term(self) -> bool:
+        """Whether a power loss may take back the term, so that what is committed in it must not be kept for good.
+
+        Source: raft.md#summed-in-saved-term.
+        """
+        return bool(self._save)
+
     def _note_vote(self, candidate: int) -> None:
         """Note a vote at the moment from which its reply may leave."""
         if self._save and self.rules.vote_is_durable_first():
@@ -235,6 +243,8 @@ class Replica:
 
     def _trim(self, offset: int) -> None:
         """Remove entries before ``offset``: whole batches, committed ones only, once they are in a snapshot."""
+        if self._saving_term:
+            return
         start = self.index.start
         self._apply(self.index.batch_end_at_most(min(offset - 1, self.commit)))
         self.index.trim(min(offset, self.applied + 1))
@@ -253,6 +263,8 @@ class Replica:
 
         Source: ghost-batches.md#compaction-is-durable.
         """
+        if self._saving_term:
+            return
         self._effects.append(Compact(gaps))
         self.index.compact(gaps)
         for first, last in gaps:
