@@ -274,7 +274,10 @@ LEMMAS: dict[str, _Lemma] = {
                 z3.And(recovering, _formula(run("may_dispatch", recovering, last_sent, previous))),
                 last_sent == previous,
             ),
-            "what-comes-next-while-it-recovers": _formula(run("may_dispatch", True, previous, previous)),
+            "what-comes-next-while-it-recovers": z3.Implies(
+                z3.And(recovering, last_sent == previous),
+                _formula(run("may_dispatch", recovering, last_sent, previous)),
+            ),
             "always-otherwise": z3.Implies(
                 z3.Not(recovering), _formula(run("may_dispatch", recovering, last_sent, previous))
             ),
