@@ -64,3 +64,31 @@ def test_functions_are_short_or_say_why_and_are_described(package: str) -> None:
                 hasty.append(f"{where}: {described}")
     assert not silent, silent
     assert not hasty, hasty
+
+
+REPLACED = {
+    *("told", "judging", "ahead", "one_after_another", "many_operations", "pieces", "ending", "intake", "trial"),
+    *("disturbance", "disturbances", "trials"),
+}
+"""Names for which the field has plainer ones."""
+
+
+def _names(tree: ast.AST) -> Iterator[str]:
+    """The names that a module gives to functions, classes, parameters, variables and attributes."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_names_that_were_replaced_do_not_come_back(package: str) -> None:
+    found = [
+        (str(path), name)
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for name in (path.stem, *_names(ast.parse(path.read_text())))
+        if name.strip("_").lower() in REPLACED
+    ]
+    assert found == []

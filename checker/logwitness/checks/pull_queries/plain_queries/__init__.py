@@ -1,5 +1,5 @@
 """Queries that plainly break no rule, found by a compiled loop; `pieces` is where to begin."""
 
-from .pieces import READS, Plain, PlainQueries, QueryFold, plain_queries
+from .finder import READS, Plain, PlainQueries, QueryFold, plain_queries
 
 __all__ = ["READS", "Plain", "PlainQueries", "QueryFold", "plain_queries"]

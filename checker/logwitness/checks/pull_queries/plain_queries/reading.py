@@ -29,7 +29,7 @@ _ROOM = 64
 """Bytes behind the last text, so that no literal is looked for beyond them."""
 
 
-class Pieces(NamedTuple):
+class Texts(NamedTuple):
     """Texts one behind the other: where each begins and ends, and what it is read as."""
 
     bytes: Array
@@ -441,11 +441,11 @@ def _rows(text: Cells, at: int, strings: Strings, out: Cells) -> int:
 
 
 @kernel
-def _read(pieces: Pieces, names: bool, strings: Strings, found: Ints, out: Ints, seen: Ints) -> None:
+def _read(all_texts: Texts, names: bool, strings: Strings, found: Ints, out: Ints, seen: Ints) -> None:
     """Read the texts with names that are remembered, or all others."""
-    text = pieces.bytes
-    for i in range(len(pieces.forms)):
-        form, at, end = pieces.forms[i], pieces.starts[i], pieces.starts[i + 1]
+    text = all_texts.bytes
+    for i in range(len(all_texts.forms)):
+        form, at, end = all_texts.forms[i], all_texts.starts[i], all_texts.starts[i + 1]
         if (form <= RECORD) != names:
             continue
         begin = out[0]
@@ -503,16 +503,16 @@ class Reading:
         starts = np.zeros(len(encoded) + 1, np.int64)
         np.cumsum([*map(len, encoded)], out=starts[1:])
         joined = np.frombuffer(b"".join((*encoded, bytes(_ROOM))), np.uint8)
-        pieces = Pieces(joined, starts, np.concatenate((form_of[which], np.array([*more.values()], np.int8))))
+        all_texts = Texts(joined, starts, np.concatenate((form_of[which], np.array([*more.values()], np.int8))))
         found = np.full(len(encoded), NOWHERE, np.int64)
         out = np.empty(2 * len(joined) + 16 * len(encoded) + 16, np.int64)
         out[0] = 1
-        new = np.flatnonzero(pieces.forms <= RECORD)
+        new = np.flatnonzero(all_texts.forms <= RECORD)
         self._make_room(2 * len(new), int(np.diff(starts)[new].sum()))
         for names in (True, False):
             seen = np.full(int(self.strings.used[0]) + 1, NOWHERE, np.int64)
-            _read.compiled(Pieces(*map(read_only, pieces)), names, self.strings, found, out, seen)
-        said = Said(*map(read_only, (found, pieces.forms, out)))
+            _read.compiled(Texts(*map(read_only, all_texts)), names, self.strings, found, out, seen)
+        said = Said(*map(read_only, (found, all_texts.forms, out)))
         return said, number[texts], [*range(len(which), len(encoded))]
 
     def _make_room(self, more: int, size: int) -> None:

@@ -144,12 +144,12 @@ class PlainQueries:
 
     def _prepare(self, columns: Columns, which: Array, kind: Array) -> None:
         """Make room for what these events may add."""
-        told = Hosts(self._words)
+        served = Hosts(self._words)
         self._names = {server.host for server in self._hosts.servers.values()}
         for at in which[kind == _SERVE].tolist():
-            told.serve(0, int(columns.value[at]))
-            self._names |= {server.host for server in told.servers.values()}
-            most = max((server.partitions for server in told.servers.values()), default=0)
+            served.serve(0, int(columns.value[at]))
+            self._names |= {server.host for server in served.servers.values()}
+            most = max((server.partitions for server in served.servers.values()), default=0)
             if self._most < most <= _MOST_PARTITIONS:
                 self._widen(most)
         more = int(np.count_nonzero(kind == _CHANGELOG))
@@ -268,8 +268,8 @@ class PlainQueries:
                 continue
             patience = (server.time_out + _SLACK) * _MS
             ready = int(self._began[node]) + server.lag_report * _MS if server.lag_reports else NULL
-            told = 1, server.shipped, server.partitions, server.standby_reads, server.lag_reports
-            numbers = *told, server.bound(None), patience, ready, name, rank, at_of.get(node, NOWHERE)
+            configured = 1, server.shipped, server.partitions, server.standby_reads, server.lag_reports
+            numbers = *configured, server.bound(None), patience, ready, name, rank, at_of.get(node, NOWHERE)
             if max(map(abs, map(int, numbers))) < 1 << 63:
                 for column, number in zip(servers, numbers, strict=True):
                     column[node] = number
