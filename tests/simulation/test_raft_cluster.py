@@ -15,6 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from loghistory import MemorySink, Recorder
+from logwitness.checks import all_checks
 from quorumlog.durations import MILLISECOND, SECOND
 from quorumlog.faults import KINDS, Fault
 from quorumlog.node.real_protocol import real_protocol, real_protocols
@@ -303,10 +304,12 @@ def test_words_name_nodes_by_the_leader_and_by_the_last_one_while_there_is_none(
 
 
 def test_every_protocol_is_found_with_what_it_names() -> None:
+    known = {check.id for check in all_checks()}
     for protocol in every():
         assert load(protocol.name) is protocol
         for mutant in protocol.mutants.values():
             assert protocol.configured(mutant.setting, 1)
+            assert known.issuperset(mutant.checks), mutant.id
         assert all(isinstance(setting, protocol.configuration) for setting in protocol.settings.values())
         assert protocol.scenarios is None or protocol.scenarios.is_file()
     assert {real_protocol(name).name for name in real_protocols()} == set(real_protocols()) <= set(names())
