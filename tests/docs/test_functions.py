@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,3 +93,11 @@ def test_names_that_were_replaced_do_not_come_back(package: str) -> None:
         if name.strip("_").lower() in REPLACED
     ]
     assert found == []
+
+
+def test_variables_in_tla_are_spelled_out() -> None:
+    comments = re.compile(r"\\\*.*|\(\*.*?\*\)")
+    short = re.compile(r"\b(?:mri|ub|lq)\b")
+    modules = sorted((ROOT / "spec").glob("*/*.tla"))
+    assert modules
+    assert [path.name for path in modules if short.search(comments.sub("", path.read_text()))] == []
