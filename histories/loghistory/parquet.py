@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from .arrays import slots
+from .arrays import filled, slots, valid
 from .columns import WORDS, cast, columns_in_order, expected, fits, of_kinds, rechunk, schema_of
 from .compressed import FREE, MAX_RATIO
 from .errors import HistoryError, quote
@@ -125,7 +125,8 @@ class _Unpacked:
         if found is None or not pa.types.is_dictionary(found.type) or not len(found.dictionary):
             yield batch
             return
-        lengths = pc.fill_null(pc.binary_length(found.dictionary).take(found.indices), 0).to_numpy()
+        of_texts = filled(pc.binary_length(found.dictionary), 0)
+        lengths = of_texts.take(slots(found.indices), mode="clip") * valid(found)
         ends = np.cumsum(lengths, dtype=np.int64)
         if len(lengths) and int(lengths.max()) > MAX_LINE:
             raise _Misfit("text", f"a text longer than {MAX_LINE} bytes", "split what it holds into several events")

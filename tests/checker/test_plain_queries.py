@@ -35,8 +35,8 @@ from logwitness.checks.pull_queries.plain_queries.reading import (
 RUNS = Path(__file__).parents[2] / "histories" / "runs" / "pull_queries"
 NAMES = sorted(path.name for path in RUNS.iterdir())
 OF_QUERIES = ("route", "forward", "forwarded", "answer", "give_up", "finish", "rows", "ok", "fail", "invoke")
-OF_TABLES = ("report", "report_heard", "report_kept", "changelog", "assigned", "serve", "fault", "crash")
-NUMBERS = ("node", "peer", "partition", "offset", "stamp", "op", "time", "epoch")
+OF_TABLES = ("report", "report_heard", "report_kept", "changelog", "fold", "assigned", "serve", "fault", "crash")
+NUMBERS = ("node", "peer", "partition", "offset", "last_offset", "stamp", "op", "time", "epoch")
 
 pytestmark = pytest.mark.skipif(not available(), reason="loops are compiled by numba")
 
@@ -112,6 +112,34 @@ def test_many_queries_are_plain(name: str) -> None:
     routed = sum(kind == "route" for kind in table.column("kind").to_pylist())
     ended = sum(int(nodes.sum()) for _, nodes in plain.ended)
     assert ended > routed / 3
+
+
+@pytest.mark.parametrize("kind", ["changelog", "fold", "report", "report_heard", "report_kept"])
+def test_what_servers_did_wrongly_is_left_to_the_folds(kind: str) -> None:
+    """Of a kind of events, many are passed over; one that is another is judged with what was passed over before it."""
+    table, configuration = recorded("reference-default")
+    plain, _ = found(table)
+    rows = table.to_pylist()
+    places = [at for at, row in enumerate(rows) if row["kind"] == kind]
+    assert np.count_nonzero(plain.right[places]) > len(places) / 6
+    rng = random.Random(kind)
+    for name in [name for name in NUMBERS if name != "time" and rows[places[0]][name] is not None]:
+        for change in (-1, 1):
+            at = rng.choice([at for at in places[len(places) // 4 :] if rows[at][name]])
+            other = [*rows[:at], rows[at] | {name: rows[at][name] + change}, *rows[at + 1 :]]
+            both_ways(pa.Table.from_pylist(other, schema=table.schema), configuration)
+
+
+def both_ways(table: pa.Table, configuration: dict[str, Any]) -> None:
+    """What servers have, and say of it, is judged the same with all events and with those that are left."""
+    plain, compiled = (
+        msgspec.to_builtins(check(table, _OF_SERVERS, configuration=configuration, compiled=compiled))
+        for compiled in (False, True)
+    )
+    assert compiled == plain
+
+
+_OF_SERVERS = ("reports-are-true", "report-times-rise", "folds-in-order", "heard-was-said", "targets-may-answer")
 
 
 def test_a_query_that_is_not_as_it_should_be_is_left() -> None:

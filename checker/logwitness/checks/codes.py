@@ -166,13 +166,14 @@ class Words:
         """The word with this code. Raises KeyError if there is none, as for `OTHER`."""
         return self._names[code]
 
-    def text_code(self, text: str) -> int:
-        """What stands for a text in the column ``value``: the same for equal texts, and below all values."""
-        code = self._text_codes.get(text)
-        if code is None:
-            code = self._text_codes[text] = NULL + 1 + len(self._texts)
-            self._texts.append(text)
-        return code
+    def text_codes(self, texts: Sequence[str]) -> list[int]:
+        """What stands for texts, no two of them equal, in the column ``value``: the same for equal ones, and below all
+        values."""
+        known = self._text_codes
+        new = [text for text in texts if text not in known]
+        known.update(zip(new, range(NULL + 1 + len(self._texts), NULL + 1 + len(self._texts) + len(new)), strict=True))
+        self._texts.extend(new)
+        return [*map(known.__getitem__, texts)]
 
     @property
     def texts(self) -> Sequence[str]:

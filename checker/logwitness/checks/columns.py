@@ -225,7 +225,7 @@ class Reader:
         value = value.copy()
         # Below all 64-bit values that stand for themselves in practice, above NULL.
         coded = texts.take(pa.array(concerned)).dictionary_encode()
-        codes_of = np.array([self._words.text_code(text) for text in coded.dictionary.to_pylist()], dtype=value.dtype)
+        codes_of = np.array(self._words.text_codes(coded.dictionary.to_pylist()), dtype=value.dtype)
         value[concerned] = codes_of[coded.indices.to_numpy()]
         return value
 

@@ -160,7 +160,12 @@ class MessageFold(QueryFold):
     def feed(self, columns: Columns) -> None:
         """Take the next events of the run."""
         found = self.plain(columns, {CHECK.id: state.MESSAGES})
-        rows = self.rows(columns, _IS_WANTED, found and found.events)
+        plain = None
+        if found is not None:
+            heard = (columns.kind == _REPORT_HEARD) & found.right
+            self._tally.judged += int(np.count_nonzero(heard))
+            plain = found.events | heard
+        rows = self.rows(columns, _IS_WANTED, plain)
         for at, kind in enumerate(rows.kind):
             if kind in _OF_QUERY:
                 self._of_query(rows, at, kind, rows.op[at])

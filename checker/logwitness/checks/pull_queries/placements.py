@@ -11,12 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from loghistory.schema import Kind
 
 from ..codes import FAIL, INFO, INVOKE, OK, code, lookup
 from ..columns import Columns
 from ..contract import Check, Family, Setting
 from .plain_queries import READS, QueryFold, state
+from .plain_queries.overwritten import for_placements
 from .protocol import PULL_QUERIES, Assigned, Positions, Queries, Query, Server, said
 from .routing import within
 
@@ -159,17 +162,27 @@ class PlacementFold(QueryFold):
         self._logs: dict[int, _Log] = {}
         self._lives: dict[int, _Life] = {}
         self._furthest: dict[tuple[int, int], int] = {}
+        self._right_here: list[bool] = []  # which of the events at hand were judged
         self._queries: Queries[int] = Queries()  # the text
         self._assignments: dict[int, tuple[Assigned, int]] = {0: (_NOTHING, -1)}  # by epoch, with the event
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the run."""
         found = self.plain(columns, {MAY.id: state.MAY})
-        rows = self.rows(columns, _IS_WANTED, found and found.placed)
+        plain = None
+        if found is not None:
+            plain = found.placed | for_placements(columns, found)
+            folds = (columns.kind == _FOLD) & found.right
+            self._tallies[ORDER.id].judged += int(np.count_nonzero(folds))
+            self._right_here = found.right[np.flatnonzero(_IS_WANTED[columns.kind] & ~plain)].tolist()
+        rows = self.rows(columns, _IS_WANTED, plain)
         for at, kind in enumerate(rows.kind):
             node = rows.node[at]
             if kind == _CHANGELOG:
-                self._logs.setdefault(rows.partition[at], _Log()).show(rows.offset[at], rows.epoch[at])
+                log = self._logs.setdefault(rows.partition[at], _Log())
+                if self._right_here and self._right_here[at]:
+                    log.end = rows.offset[at]
+                log.show(rows.offset[at], rows.epoch[at])
             elif kind == INVOKE:
                 self._queries[rows.op[at]] = rows.value[at]
             elif kind in (OK, FAIL, INFO):
@@ -236,9 +249,13 @@ class PlacementFold(QueryFold):
     def _folded(self, rows: Columns, at: int, life: _Life) -> None:
         node, partition, first, last = rows.node[at], rows.partition[at], rows.offset[at], rows.last_offset[at]
         tally, seq, log = self._tallies[ORDER.id], rows.seq[at], self._logs.get(partition, _EMPTY)
-        tally.judged += 1
         furthest = self._furthest.get((node, partition), 0)
         place = {"node": node, "partition": partition}
+        if self._right_here and self._right_here[at]:
+            life.passed[partition] = last + 1, seq
+            self._furthest[node, partition] = max(furthest, last + 1)
+            return
+        tally.judged += 1
         if partition in life.passed:
             passed, before = life.passed[partition]
             if first != passed:

@@ -10,12 +10,16 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
+import msgspec
+import numpy as np
+
 from loghistory.schema import Kind
 
-from ..codes import FAIL, INFO, INVOKE, OK, code, lookup
-from ..columns import Columns
+from ..codes import FAIL, INFO, INVOKE, MAX_OFFSET, OK, code, lookup
+from ..columns import Columns, Ints
 from ..contract import Check, Family, Setting
 from .plain_queries import READS, QueryFold, state
+from .plain_queries.overwritten import for_tables
 from .protocol import PULL_QUERIES, Assigned, Filter, Positions, Queries, Query, Record, Rows, Status, View, said
 
 ROWS = Check(
@@ -123,7 +127,7 @@ _KINDS = frozenset(
         Kind.SHOWN,
     }
 )
-_SERVE, _CHANGELOG, _FOLD, _REPORT, _REPORT_HEARD, _REPORT_KEPT, _ASSIGNED, _ROUTE, _SHOWN = map(
+_SERVE, _CHANGELOG, _FOLD, _REPORT, _REPORT_HEARD, _REPORT_KEPT, _ASSIGNED, _ROUTE, _SHOWN, _ANSWER, _ROWS = map(
     code,
     (
         Kind.SERVE,
@@ -135,11 +139,15 @@ _SERVE, _CHANGELOG, _FOLD, _REPORT, _REPORT_HEARD, _REPORT_KEPT, _ASSIGNED, _ROU
         Kind.ASSIGNED,
         Kind.ROUTE,
         Kind.SHOWN,
+        Kind.ANSWER,
+        Kind.ROWS,
     ),
 )
 
 _OF_CLIENTS = frozenset({Kind.INVOKE, Kind.OK, Kind.FAIL, Kind.INFO})
 _IS_WANTED = lookup(_KINDS | _OF_CLIENTS)
+_LOOK_AT_LOGS = frozenset({_CHANGELOG, _REPORT, _ANSWER, _ROWS})
+_RECORDS = msgspec.json.Decoder(list[Record])
 _FACTS = {ROWS.id: state.TABLE_ROWS, TIMES.id: state.VIEWS, PREFIXES.id: state.VIEWS}
 
 Value = int | float | str
@@ -227,13 +235,25 @@ class TableFold(QueryFold):
         self._lives: dict[int, _Life] = {}
         self._furthest: dict[tuple[int, int], int] = {}  # by node and partition: offsets passed in any life
         self._assignments: dict[int, tuple[int, int, int]] = {}  # by epoch: text, node, event
+        self._shown_at: list[tuple[int, int, int, Record | None]] = []
+        self._right_here: list[bool] = []  # which of the events at hand were judged
         self._right: set[tuple[int, int, int, int]] = set()  # query, partition, position and rows that were compared
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the run."""
         found = self.plain(columns, _FACTS)
-        rows = self.rows(columns, _IS_WANTED, found and found.events)
+        plain = None
+        if found is not None:
+            plain = found.events | for_tables(columns, found)
+            kept = (columns.kind == _REPORT_KEPT) & found.right
+            self._tallies[TIMES.id].judged += int(np.count_nonzero(kept))
+            self._tallies[REPORTS.id].judged += found.reported
+            self._right_here = found.right[np.flatnonzero(_IS_WANTED[columns.kind] & ~plain)].tolist()
+            self._coming(columns, np.flatnonzero((columns.kind == _CHANGELOG) & found.right))
+        rows = self.rows(columns, _IS_WANTED, plain)
         for at, kind in enumerate(rows.kind):
+            if self._shown_at and kind in _LOOK_AT_LOGS:
+                self._show_until(rows.seq[at])
             if kind == _CHANGELOG:
                 self._shown(rows, at)
             elif kind == INVOKE:
@@ -250,18 +270,37 @@ class TableFold(QueryFold):
                 _OF_LIVES[kind](self, rows, at, life)
             else:
                 self._answered(rows, at)
+        self._show_until(MAX_OFFSET)
 
     def _shown(self, rows: Columns, at: int) -> None:
-        partition, offset = rows.partition[at], rows.offset[at]
-        log = self._logs.setdefault(partition, Changelog())
         text, record = self._words.text(rows.value[at]), said(self._words, rows.value[at], Record)
+        self._shows(rows.seq[at], rows.partition[at], rows.offset[at], record, text is None)
+
+    def _shows(self, seq: int, partition: int, offset: int, record: Record | None, own: bool) -> None:
+        log = self._logs.get(partition)
+        if log is None:
+            log = self._logs[partition] = Changelog()
         before = log.epoch
-        log.show(offset, record, text is None)
+        log.show(offset, record, own)
         if log.whole and record is not None and record.epoch > before:
             tally = self._tallies[TAKEOVER.id]
             tally.judged += 1
             if record.source is not None:
-                tally.violation(rows.seq[at], partition=partition, offset=offset, epoch=record.epoch)
+                tally.violation(seq, partition=partition, offset=offset, epoch=record.epoch)
+
+    def _coming(self, columns: Columns, which: Ints) -> None:
+        """Changelogs that show what they should, the last first: taken when somebody looks, the texts all at once."""
+        texts = [*map(self._words.text, columns.value[which].tolist())]
+        records = iter(_RECORDS.decode(f"[{','.join(text for text in texts if text is not None)}]"))
+        of_texts = [None if text is None else next(records) for text in texts]
+        places = [getattr(columns, name)[which].tolist() for name in ("seq", "partition", "offset")]
+        self._shown_at = [*zip(*places, of_texts, strict=True)][::-1]
+
+    def _show_until(self, seq: int) -> None:
+        """Take what changelogs show before this event."""
+        while self._shown_at and self._shown_at[-1][0] < seq:
+            event, partition, offset, record = self._shown_at.pop()
+            self._shows(event, partition, offset, record, record is None)
 
     def _answered(self, rows: Columns, at: int) -> None:
         """Rows as a server answers them, or as a client gets them."""
@@ -299,6 +338,9 @@ class TableFold(QueryFold):
         node, stamp, seq, tally = rows.node[at], rows.stamp[at], rows.seq[at], self._tallies[REPORTS.id]
         life.heard[node] = stamp, rows.value[at]
         positions = said(self._words, rows.value[at], Positions)
+        if self._right_here and self._right_here[at] and positions is not None:
+            life.ends.update((partition, (end, seq)) for partition, (_, end) in positions.items())
+            return
         if positions is None:
             tally.unjudged += 1
             return
@@ -329,7 +371,7 @@ class TableFold(QueryFold):
     def _report_kept(self, rows: Columns, at: int, life: _Life) -> None:
         node, peer, stamp, seq = rows.node[at], rows.peer[at], rows.stamp[at], rows.seq[at]
         tally = self._tallies[TIMES.id]
-        tally.judged += 1
+        tally.judged += not (self._right_here and self._right_here[at])
         before, _, kept = life.kept.get(peer, (stamp, 0, -1))
         if stamp < before:
             tally.violation(kept, seq, way="fell", node=node, peer=peer, stamp=stamp, before=before)

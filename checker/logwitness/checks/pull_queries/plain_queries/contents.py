@@ -31,19 +31,19 @@ def _before(strings: Strings, one: int, other: int) -> bool:
 
 
 @part
-def shows(state: State, partition: int, offset: int, text: int) -> None:
-    """Note what a changelog shows at an offset."""
+def shows(state: State, partition: int, offset: int, text: int) -> bool:
+    """Note what a changelog shows at an offset; whether that is known, as all before."""
     logs, said, used = state.logs, state.said, state.used
     at = said.at[text] if text >= 0 and said.forms[text] == RECORD else NOWHERE
     if not logs.whole[partition] or offset != logs.end[partition] or (text >= 0 and at < 0):
         logs.whole[partition] = 0
-        return
+        return False
     logs.end[partition] += 1
     if text < 0 or said.numbers[at] < logs.epoch[partition]:
-        return
+        return True
     if said.numbers[at + 1] >= 0:
         if said.numbers[at + 1] != logs.source[partition]:
-            return
+            return True
         logs.source[partition] += 1
         name = said.numbers[at + 2]
         if name >= 0:
@@ -67,6 +67,7 @@ def shows(state: State, partition: int, offset: int, text: int) -> None:
             changes.form[change], changes.value[change] = said.numbers[at + 3], said.numbers[at + 4]
             keys.last[row] = change
     logs.epoch[partition] = said.numbers[at]
+    return True
 
 
 @part
@@ -177,13 +178,67 @@ def hears(state: State, node: int, peer: int, stamp: int, text: int) -> None:
 
 
 @part
-def keeps(state: State, node: int, peer: int, stamp: int) -> None:
-    """A server keeps a report, the last one that it heard."""
+def passes(state: State, node: int, partition: int, first: int, last: int) -> bool:
+    """A server passes offsets; whether the next ones, all of them shown."""
+    lives, place = state.lives, node * len(state.logs.end) + partition
+    passed, furthest = lives.passed[place], lives.furthest[place]
+    right = first == passed or (passed == NULL and first <= furthest)
+    lives.passed[place] = last + 1
+    if lives.served[node]:
+        lives.furthest[place] = max(furthest, last + 1)
+    shown = state.logs.whole[partition] and last < state.logs.end[partition]
+    return bool(right and shown and lives.served[node])
+
+
+@part
+def reports_truly(state: State, node: int, stamp: int, text: int) -> bool:
+    """A server makes a report; whether it says what is so, of the partitions of which the one before spoke."""
+    lives, said, logs, most = state.lives, state.said, state.logs, len(state.logs.end)
+    lives.newest[node], lives.text[node] = max(lives.newest[node], stamp), text
+    if text < 0 or said.forms[text] != POSITIONS or said.at[text] < 0:
+        lives.served[node] = 0
+        return False
+    at, right, spoken = said.at[text], True, 0
+    for i in range(said.numbers[at]):
+        partition, current, end = (
+            said.numbers[at + 1 + 3 * i],
+            said.numbers[at + 2 + 3 * i],
+            said.numbers[at + 3 + 3 * i],
+        )
+        if partition >= most or spoken >> partition & 1:
+            lives.served[node] = 0
+            return False
+        spoken |= 1 << partition
+        place = node * most + partition
+        passed = lives.passed[place]
+        right &= current == passed or (passed == NULL and current <= lives.furthest[place])
+        right &= current <= end and lives.end[place] <= end
+        right &= logs.whole[partition] != 0 and end <= logs.end[partition]
+        lives.end[place] = end
+    right &= spoken == lives.reported[node] and lives.served[node] != 0
+    lives.reported[node] = spoken
+    state.reported[0] += said.numbers[at] if right else 0
+    return bool(right)
+
+
+@part
+def hears_truly(state: State, peer: int, stamp: int, text: int) -> bool:
+    """Whether a report that somebody heard is the last one that was made, and none before was newer."""
+    lives, pair = state.lives, peer * FEW + peer
+    last = state.reports.heard[pair] != 0 and state.reports.heard_stamp[pair] == stamp and lives.newest[peer] == stamp
+    return bool(last and lives.served[peer] and text >= 0 and lives.text[peer] == text)
+
+
+@part
+def keeps(state: State, node: int, peer: int, stamp: int) -> bool:
+    """A server keeps a report, the last one that it heard; whether it is no older than the one before."""
     reports, pair, most = state.reports, node * FEW + peer, len(state.logs.end)
+    right = reports.kept[pair] == 0 or stamp >= reports.kept_stamp[pair]
     reports.kept[pair] = 1 if reports.heard[pair] == 1 and reports.heard_stamp[pair] == stamp else 2
     reports.kept_stamp[pair] = stamp
     for place in range(pair * most, (pair + 1) * most):
         reports.current[place], reports.end[place] = reports.heard_current[place], reports.heard_end[place]
+    return bool(right)
 
 
 @part

@@ -36,6 +36,7 @@ from .state import (
     VIEWS,
     Changes,
     Keys,
+    Lives,
     Logs,
     OfQueries,
     Parts,
@@ -79,6 +80,10 @@ class Plain(NamedTuple):
     events: Array
     placed: Array
     """The same, but for queries of which the loop cannot tell who may answer."""
+    right: Array
+    """Which events of changelogs, folds and reports are plainly right: what a report said that was heard, for one."""
+    reported: int
+    """Partitions in reports that are right."""
     facts: Ints
     ended: Sequence[tuple[int, Ints]]
     """How many of them ended at each node before which place."""
@@ -103,6 +108,7 @@ class PlainQueries:
         self._most = 0
         self._logs = Logs(*(np.zeros(0, np.int64) for _ in Logs._fields))
         self._reports = _reports(0)
+        self._lives = _lives(0)
         self._keys = Keys(*(np.zeros(0, np.int64) for _ in Keys._fields))
         self._changes = Changes(*(np.zeros(0, np.int64) for _ in Changes._fields))
         self._of_keys = empty_table()
@@ -121,7 +127,7 @@ class PlainQueries:
         kind = columns.kind[which]
         if not len(which):
             nothing, few = np.zeros(len(columns.seq), bool), np.zeros(VIEWS + 1, np.int64)
-            return Plain(nothing, nothing, few, (), few, np.full(len(nothing), NOWHERE), {})
+            return Plain(nothing, nothing, nothing, 0, few, (), few, np.full(len(nothing), NOWHERE), {})
         # A clock that went back tells nothing; `time-goes-forward` says so.
         time = np.maximum(np.maximum.accumulate(columns.time), self._now)
         self._now, time = int(time[-1]), time[which]
@@ -170,7 +176,9 @@ class PlainQueries:
             )
         )
         after = _reports(most)
-        self._reports = after._replace(heard=2 * np.sign(before.heard), kept=2 * np.sign(before.kept))
+        stamps = {"heard_stamp": before.heard_stamp, "kept_stamp": before.kept_stamp}
+        self._reports = after._replace(heard=2 * np.sign(before.heard), kept=2 * np.sign(before.kept), **stamps)
+        self._lives = _lives(most)._replace(newest=self._lives.newest)
 
     def _found(
         self, columns: Columns, which: Ints, rows: Rows, said: Said, name_of: Mapping[str, int], at_of: dict[int, int]
@@ -190,6 +198,8 @@ class PlainQueries:
             table.keys[place], table.rows[place], queries.op[row], queries.state[row] = op, row, op, LEFT
         self._used[2] = len(self._left)
         row_of = np.full(len(which), NOWHERE)
+        right_here, reported = np.zeros(len(which), bool), np.zeros(1, np.int64)
+        self._lives.text[:] = NOWHERE
         node_of = np.full(int(self._reading.strings.used[0]) + 1, NOWHERE)
         counted = np.zeros(asked, bool)
         ended: list[tuple[int, Ints]] = []
@@ -200,11 +210,11 @@ class PlainQueries:
             if turn > begin:
                 servers = servers or self._servers(name_of, at_of, node_of)
                 state = State(
-                    servers, self._reports, self._logs, self._keys, self._changes, self._of_keys, queries, parts, table,
-                    facts, self._used, node_of, self._reading.strings, said,
+                    servers, self._reports, self._lives, self._logs, self._keys, self._changes, self._of_keys, queries,
+                    parts, table, facts, self._used, node_of, reported, self._reading.strings, said,
                 )  # fmt: skip
                 piece = Rows(*(column[begin:turn] for column in rows))
-                look.compiled(piece, self._put, state, row_of[begin:turn])
+                look.compiled(piece, self._put, state, row_of[begin:turn], right_here[begin:turn])
                 over = queries.state == OVER
                 new = over & ~counted
                 if new.any():
@@ -224,6 +234,8 @@ class PlainQueries:
         events, placed = np.zeros(len(columns.seq), bool), np.zeros(len(columns.seq), bool)
         events[which] = right[row_of]
         placed[which] = (right & np.append(queries.may > 0, False))[row_of]
+        of_tables = np.zeros(len(columns.seq), bool)
+        of_tables[which] = right_here
         over = np.flatnonzero(queries.state == OVER)
         of_over = facts[over]
         of_over[:, MAY] *= queries.may[over]
@@ -231,7 +243,9 @@ class PlainQueries:
         routes = np.flatnonzero((kind == _ROUTE) & (rows.text >= 0))
         routes = routes[said.forms[rows.text[routes]] == VIEW]
         views[which[routes]] = said.at[rows.text[routes]]
-        return Plain(events, placed, of_over.sum(axis=0), ended, said.numbers, views, name_of)
+        return Plain(
+            events, placed, of_tables, int(reported[0]), of_over.sum(axis=0), ended, said.numbers, views, name_of
+        )
 
     def _turns(self, columns: Columns, at: int, time: int, said: Said, text: int, at_of: dict[int, int]) -> bool:
         """Take an event after which something may be different; whether servers know something else."""
@@ -245,7 +259,13 @@ class PlainQueries:
             at_of.pop(node, None)
             for column in self._reports[:4]:
                 column[node * FEW : (node + 1) * FEW] = 0
+            lives, of_node = self._lives, slice(node * self._most, (node + 1) * self._most)
+            lives.served[node], lives.reported[node] = 1, NULL
+            lives.passed[of_node] = NULL
+            lives.end[of_node] = NULL
         elif kind == _ASSIGNED:
+            self._lives.reported[node] = NULL
+            self._lives.end[node * self._most : (node + 1) * self._most] = NULL
             self._assigned[node] = int(columns.value[at])
             at_of[node] = int(said.at[text]) if text >= 0 and said.forms[text] == ASSIGNED else NOWHERE
         return kind in (_SERVE, _ASSIGNED)
@@ -279,6 +299,11 @@ class PlainQueries:
 def _reports(most: int) -> Reports:
     of_pairs = (np.zeros(FEW * FEW, np.int64) for _ in range(4))
     return Reports(*of_pairs, *(np.full(FEW * FEW * most, NULL) for _ in range(4)))
+
+
+def _lives(most: int) -> Lives:
+    of_nodes = (np.full(FEW, fill) for fill in (0, NULL, NULL, NOWHERE))
+    return Lives(*of_nodes, *(np.full(FEW * most, fill) for fill in (NULL, 0, NULL)))
 
 
 def _longer(column: Ints, least: int) -> Ints:
@@ -322,5 +347,5 @@ class QueryFold(ServerFold):
         return found
 
 
-READS = ("time", "node", "peer", "op", "f", "partition", "offset", "stamp", "value")
+READS = ("time", "node", "peer", "op", "f", "partition", "offset", "last_offset", "stamp", "value")
 """The columns that tell which queries are plainly right."""

@@ -11,11 +11,20 @@ from __future__ import annotations
 from loghistory.schema import Kind
 
 from ...codes import INVOKE, NULL, OK, code, lookup
-from ...columns import Ints
+from ...columns import Array, Ints
 from ...hashing import place_of
 from ...kernel import kernel, part
 from ..skimming import FEW, NOWHERE
-from .contents import hears, keeps, rows_are_right, shows, views_reports
+from .contents import (
+    hears,
+    hears_truly,
+    keeps,
+    passes,
+    reports_truly,
+    rows_are_right,
+    shows,
+    views_reports,
+)
 from .reading import ASKED, FINISHED, NONE, QUERY, VIEW
 from .state import (
     ENDED,
@@ -37,9 +46,9 @@ from .state import (
 )
 
 _OF_QUERIES = (Kind.ROUTE, Kind.FORWARD, Kind.FORWARDED, Kind.ANSWER, Kind.GIVE_UP, Kind.FINISH, Kind.ROWS)
-_OF_TABLES = (Kind.CHANGELOG, Kind.REPORT, Kind.REPORT_HEARD, Kind.REPORT_KEPT)
+_OF_TABLES = (Kind.CHANGELOG, Kind.REPORT, Kind.REPORT_HEARD, Kind.REPORT_KEPT, Kind.FOLD)
 _ROUTE, _FORWARD, _FORWARDED, _ANSWER, _, _FINISH, _ROWS = map(code, _OF_QUERIES)
-_CHANGELOG, _REPORT, _REPORT_HEARD, _REPORT_KEPT = map(code, _OF_TABLES)
+_CHANGELOG, _REPORT, _REPORT_HEARD, _REPORT_KEPT, _FOLD = map(code, _OF_TABLES)
 _IS_CLOSED = lookup({Kind.OK, Kind.FAIL, Kind.INFO})
 IS_OF_QUERY = lookup({*_OF_QUERIES, Kind.INVOKE, Kind.OK, Kind.FAIL, Kind.INFO})
 IS_TAKEN = IS_OF_QUERY | lookup(_OF_TABLES)
@@ -301,8 +310,9 @@ def _gets(state: State, rows: Rows, i: int, row: int) -> bool:
 
 
 @kernel
-def look(rows: Rows, put: int, state: State, row_of: Ints) -> None:
-    """Take the events of a piece; ``row_of``: the row of the query that each belongs to."""
+def look(rows: Rows, put: int, state: State, row_of: Ints, right_here: Array) -> None:
+    """Take the events of a piece; ``row_of``: the row of the query that each belongs to, ``right_here``: whether what a
+    changelog shows or a server has done is plainly right."""
     queries, said = state.queries, state.said
     for i in range(len(rows.kind)):
         kind, node, peer = rows.kind[i], rows.node[i], rows.peer[i]
@@ -310,16 +320,23 @@ def look(rows: Rows, put: int, state: State, row_of: Ints) -> None:
             continue
         if kind == _CHANGELOG:
             if 0 <= rows.partition[i] < len(state.logs.end):
-                shows(state, rows.partition[i], rows.offset[i], rows.text[i])
+                right_here[i] = shows(state, rows.partition[i], rows.offset[i], rows.text[i])
             continue
         if not IS_OF_QUERY[kind]:
-            if 0 <= node < FEW and kind == _REPORT:
+            if not 0 <= node < FEW:
+                continue
+            if kind == _FOLD:
+                if 0 <= rows.partition[i] < len(state.logs.end):
+                    right_here[i] = passes(state, node, rows.partition[i], rows.offset[i], rows.last_offset[i])
+            elif kind == _REPORT:
+                right_here[i] = reports_truly(state, node, rows.stamp[i], rows.text[i])
                 hears(state, node, node, rows.stamp[i], rows.text[i])
-            elif 0 <= node < FEW and 0 <= peer < FEW:
+            elif 0 <= peer < FEW:
                 if kind == _REPORT_HEARD:
+                    right_here[i] = hears_truly(state, peer, rows.stamp[i], rows.text[i])
                     hears(state, node, peer, rows.stamp[i], rows.text[i])
                 else:
-                    keeps(state, node, peer, rows.stamp[i])
+                    right_here[i] = keeps(state, node, peer, rows.stamp[i])
             continue
         if kind == INVOKE:
             known = state.used[2]

@@ -25,6 +25,7 @@ class Rows(NamedTuple):
     time: Array
     partition: Array
     offset: Array
+    last_offset: Array
     stamp: Array
     text: Array
 
@@ -56,6 +57,18 @@ class Reports(NamedTuple):
     heard_end: Ints
     current: Ints
     end: Ints
+
+
+class Lives(NamedTuple):
+    """By node what its process did, and by partition what it passed; `NULL` for what it did not."""
+
+    served: Ints  # whether this is known since it began
+    reported: Ints  # the partitions of its last report, as bits
+    newest: Ints  # the largest stamp of its reports, in any life
+    text: Ints  # its last report, in this piece
+    passed: Ints
+    furthest: Ints  # in any life
+    end: Ints  # of the changelog, as it reported
 
 
 class Logs(NamedTuple):
@@ -121,6 +134,7 @@ class State(NamedTuple):
 
     servers: Servers
     reports: Reports
+    lives: Lives
     logs: Logs
     keys: Keys
     changes: Changes
@@ -131,5 +145,6 @@ class State(NamedTuple):
     facts: Ints  # by query and fact
     used: Ints  # keys, changes, queries, parts
     node_of: Ints  # by number of a name
+    reported: Ints  # one number: partitions in reports that are right
     strings: Strings
     said: Said
