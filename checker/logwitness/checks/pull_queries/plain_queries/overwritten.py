@@ -13,7 +13,7 @@ from loghistory.schema import Kind
 
 from ...codes import code
 from ...columns import Array, Columns, Ints
-from .pieces import Plain
+from .finder import Plain
 
 _FOLD, _REPORT, _REPORT_HEARD, _REPORT_KEPT, _ASSIGNED, _SERVE = map(
     code, (Kind.FOLD, Kind.REPORT, Kind.REPORT_HEARD, Kind.REPORT_KEPT, Kind.ASSIGNED, Kind.SERVE)
