@@ -6,7 +6,16 @@ from collections.abc import Iterator
 
 from quorumlog.events import Effect, Received, Send, SetTimer, TimerFired
 from quorumlog.read_path import messages as m
-from quorumlog.read_path.events import Change, NodesetsLearned, Persist, Persisted, StatusesLearned, TellEventLog
+from quorumlog.read_path.events import (
+    BatchRead,
+    Change,
+    NodesetsLearned,
+    Persist,
+    Persisted,
+    ReadBatch,
+    StatusesLearned,
+    TellEventLog,
+)
 from quorumlog.read_path.nodeset import Nodeset
 from quorumlog.read_path.records import new_copy
 from quorumlog.read_path.rules import FULLY_AUTHORITATIVE, UNDERREPLICATION, lsn_of
@@ -139,3 +148,44 @@ def test_a_copy_of_a_donor_is_refused_that_a_purge_may_delete_or_a_newer_plan_ov
     assert answered(plan=1) == [stored(m.StoreAnswer.OK)]
     shard.handle(0, StatusesLearned(2, dict.fromkeys(range(3), FULLY_AUTHORITATIVE), 0, plan=2))
     assert answered(plan=1) == [stored(m.StoreAnswer.REBUILDING)]
+
+
+def test_a_copy_that_is_here_or_on_its_way_is_not_written_again() -> None:
+    """A donor that hears nothing of a slow disk asks again: each time it is answered, and one write is enough."""
+    shard, _ = a_donor(2, (2, 3), 3, 2)
+    store = Received(1, m.Store(new_copy(LSN + 1, (0, 2), b"12345678"), 0, 1))
+    told = Send(1, m.Stored(LSN + 1, 1, 0, m.StoreAnswer.OK, 0, plan=1))
+    (write,) = shard.handle(0, store)
+    assert isinstance(write, Persist)
+    assert [shard.handle(0, store), shard.handle(0, store)] == [[], []]
+    assert shard.handle(0, Persisted(write.ticket))[1:] == [told] * 3
+    assert shard.handle(0, store) == [told]
+    other = Received(1, m.Store(new_copy(LSN + 1, (2, 0), b"12345678"), 0, 1))
+    (amended,) = shard.handle(0, other)  # what differs is written, and then what was there before
+    assert isinstance(amended, Persist)
+    assert [type(effect) for effect in shard.handle(0, store)] == [Persist]
+
+
+def test_a_copy_that_a_purge_deletes_is_written_again() -> None:
+    """The purge is on its way to the disk: what a later recovery stores is not what lies there yet."""
+    copy = new_copy(lsn_of(1, 5), (0, 1), b"12345678", run=3)
+    shard = a_shard(Change(copy=copy))
+    answers(shard, m.Release(2, lsn_of(2, 1)))
+    (delete, *_) = shard.handle(0, Received(1, m.Recovered({1: (lsn_of(1, 3), lsn_of(1, 8))})))
+    assert isinstance(delete, Persist)
+    assert delete.change.delete is not None
+    assert [type(effect) for effect in shard.handle(0, Received(NODE, m.Store(copy, 1)))] == [Persist]
+
+
+def test_what_is_trimmed_while_a_batch_is_read_is_said_to_be_trimmed() -> None:
+    """Else the records that the batch begins with say that there was nothing before them."""
+    shard = a_shard(*(Change(copy=new_copy(lsn_of(1, esn), (0, 1), b"12345678")) for esn in range(1, 6)))
+    shard.handle(0, StatusesLearned(1, dict.fromkeys(range(3), FULLY_AUTHORITATIVE), 0, plan=0))
+    answers(shard, m.Release(1, lsn_of(1, 5)))
+    *_, reading = shard.handle(0, Received(NODE, m.Start(1, 1, LSN, LSN + 8, LSN + 8, None)))
+    assert isinstance(reading, ReadBatch)
+    answers(shard, m.Trim(lsn_of(1, 3)))
+    trim, records, *_ = (each for each in shard.handle(0, BatchRead(NODE, 1, reading.ticket)) if isinstance(each, Send))
+    assert trim.message == m.ShardGap(1, 1, m.GapKind.TRIM, lsn_of(1, 1), lsn_of(1, 3))
+    assert isinstance(records.message, m.Records)
+    assert [copy.lsn for copy in records.message.copies] == [lsn_of(1, 4), lsn_of(1, 5)]

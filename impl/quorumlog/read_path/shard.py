@@ -192,10 +192,35 @@ class ShardCore(Donor):
         seal = message.epoch - 1 if taken and copy.run == 0 and not message.plan else 0
         self._sealed = max(self._sealed, seal)
         stored = Send(sender, m.Stored(copy.lsn, copy.wave, copy.run, answer, self._sealed, message.plan))
-        if taken:
-            self._persist(Change(copy=copy, sealed=seal or None), lambda: self._effects.append(stored))
-        else:
+        if not taken:
             self._effects.append(stored)
+        elif seal > self.contents.sealed or not self._has_or_writes(copy, stored):
+            self._persist(Change(copy=copy, sealed=seal or None), lambda: self._effects.append(stored))
+
+    def _has_or_writes(self, copy: Copy, stored: Send) -> bool:
+        """Answer without a write if this very copy is here; when it is, if it is on its way to the disk.
+
+        Whoever waits for a slow disk asks again and again: it would write for ever. Source: read-path.md#written-once.
+        """
+        for ticket, (change, then) in reversed(self._waiting.items()):
+            if change.delete is not None and change.delete[0] <= copy.lsn <= change.delete[1]:
+                return False
+            if change.copy is not None and change.copy.lsn == copy.lsn:
+                if change.copy != copy:
+                    return False
+                self._waiting[ticket] = change, self._and_answer(then, stored)
+                return True
+        if self.contents.copies.get(copy.lsn) == copy:
+            self._effects.append(stored)
+            return True
+        return False
+
+    def _and_answer(self, then: Callable[[], None], stored: Send) -> Callable[[], None]:
+        def both() -> None:
+            then()
+            self._effects.append(stored)
+
+        return both
 
     def _answer_to(self, message: m.Store) -> StoreAnswer:
         """Source: read-path.md#shard-refuses, read-path.md#lost-data-refuses."""

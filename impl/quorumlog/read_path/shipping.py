@@ -74,8 +74,7 @@ class Shipping:
         """Begin to read a batch, unless one is being read or there is nothing to say."""
         if stream.ticket is not None:
             return
-        if stream.sent < self.contents.trim_point:
-            self._send_gap(reader, stream, GapKind.TRIM, self.contents.trim_point)
+        self._say_trimmed(reader, stream)
         if stream.sent < self._readable(stream):
             self._tickets += 1
             stream.ticket = self._tickets
@@ -89,6 +88,7 @@ class Shipping:
         if stream is None or stream.ticket != ticket:
             return
         stream.ticket = None
+        self._say_trimmed(reader, stream)  # the trim point may have passed it meanwhile
         batch, last = self._batch(stream)
         unsure = any(low <= last and stream.sent < high for low, high in self.dirty)
         if batch:
@@ -96,6 +96,11 @@ class Shipping:
         if last > stream.sent:
             self._send_gap(reader, stream, GapKind.UNDER_REPLICATED if unsure else GapKind.NO_RECORDS, last)
         self._ship(reader, stream)
+
+    def _say_trimmed(self, reader: int, stream: Stream) -> None:
+        """Whatever comes next, what was trimmed comes first."""
+        if stream.sent < self.contents.trim_point:
+            self._send_gap(reader, stream, GapKind.TRIM, self.contents.trim_point)
 
     def _batch(self, stream: Stream) -> tuple[list[Copy], int]:
         """The records of the next batch that pass the filter, and up to where the batch says all.
