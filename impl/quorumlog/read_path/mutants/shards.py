@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace as rule_set
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -11,6 +13,7 @@ from quorumlog.read_path import messages as m
 from quorumlog.read_path.events import Change, Persist
 from quorumlog.read_path.mutants.parts import mutant, with_cores, with_rules
 from quorumlog.read_path.records import DRAINED, Copy
+from quorumlog.read_path.rules import REFERENCE, Rules
 from quorumlog.read_path.shard import ShardCore
 from quorumlog.read_path.shipping import Stream
 
@@ -76,6 +79,23 @@ class OlderVersionSaid(ShardCore):
             if isinstance(effect, Send) and isinstance(effect.message, m.Started | m.Records | m.ShardGap):
                 effects[place] = Send(effect.to, replace(effect.message, version=0))
         return effects
+
+
+class TrimsUnsaid(ShardCore):
+    """A shard passes over what it trimmed without a word."""
+
+    def _send_gap(self, reader: int, stream: Stream, kind: m.GapKind, last: int) -> None:
+        if kind is m.GapKind.TRIM:
+            stream.sent = last
+        else:
+            super()._send_gap(reader, stream, kind, last)
+
+
+class LastWaveStays(ShardCore):
+    """Whatever a shard stores last of an LSN is what it has."""
+
+    def __init__(self, *args: Any, rules: Rules = REFERENCE, **named: Any) -> None:  # noqa: ANN401 - as the core's
+        super().__init__(*args, rules=rule_set(rules, beats=lambda *_: False), **named)
 
 
 class ReleaseIgnored(ShardCore):
@@ -178,6 +198,20 @@ MUTANTS = (
         with_cores(shard=DrainedShips),
         "rebuilding",
         checks=("one-shipper",),
+    ),
+    mutant(
+        "trims-unsaid",
+        "a shard passes over what it trimmed without a TRIM gap",
+        with_cores(shard=TrimsUnsaid),
+        "default",
+        checks=("trimmed-is-said",),
+    ),
+    mutant(
+        "last-wave-stays",
+        "at a shard the write that comes last stays, whichever wave it is of",
+        with_cores(shard=LastWaveStays),
+        "default",
+        checks=("best-write-stays",),
     ),
     mutant(
         "release-ignored",

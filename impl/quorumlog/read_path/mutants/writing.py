@@ -57,6 +57,74 @@ class BridgeOneEarly(SequencerCore):
     recovery_type = BridgesTheLast
 
 
+class WritesNoBridge(Recovery):
+    """No bridge is written, though it counts as written."""
+
+    def _settled(self, verdict: int) -> dict[int, Copy]:
+        settled = super()._settled(verdict)
+        return {lsn: copy for lsn, copy in settled.items() if not copy.flags & BRIDGE}
+
+
+class NoBridge(SequencerCore):
+    """Its recoveries write no bridge."""
+
+    recovery_type = WritesNoBridge
+
+
+class SaysNoBridge(Recovery):
+    """No bridge is written, as if too few had been read to tell."""
+
+    def _settled(self, verdict: int) -> dict[int, Copy]:
+        return super()._settled(r.NON_AUTH)
+
+
+class EpochLeftOpen(SequencerCore):
+    """Its recoveries leave every epoch open."""
+
+    recovery_type = SaysNoBridge
+
+
+class PlugsNoHoles(Recovery):
+    """What was never written is left as it is; only the bridge is new."""
+
+    def _settled(self, verdict: int) -> dict[int, Copy]:
+        settled = super()._settled(verdict)
+        known = self._winners().keys()
+        return {lsn: copy for lsn, copy in settled.items() if lsn in known or copy.flags & BRIDGE}
+
+
+class HolesLeftOpen(SequencerCore):
+    """Its recoveries plug no holes."""
+
+    recovery_type = PlugsNoHoles
+
+
+class WaitsForNoStore(Recovery):
+    """An epoch counts as recovered as soon as its records are on their way to the shards."""
+
+    def _ask(self) -> None:
+        super()._ask()
+        if self._epoch.phase in ("mutate", "clean"):
+            self._epoch.targets.clear()
+            self._epoch.cleaning.clear()
+
+
+class RecoveredUnstored(SequencerCore):
+    """Its recoveries do not wait until what they settled is stored, and do not ask who knows of it."""
+
+    recovery_type = WaitsForNoStore
+
+
+class KnowsOfNoLoss(SequencerCore):
+    """A sequencer stores on shards that are being rebuilt, or are empty."""
+
+    def _copyset(self, lsn: int, fresh: bool) -> tuple[int, ...]:
+        leaving, self._leaving = self._leaving, frozenset()
+        found = super()._copyset(lsn, fresh)
+        self._leaving = leaving
+        return found
+
+
 class MutatesOneShort(Recovery):
     """A recovery writes one copy less than the property asks for."""
 
@@ -161,6 +229,41 @@ MUTANTS = (
         with_cores(sequencer=BridgeOneEarly),
         "failover",
         checks=("bridge-hides-nothing",),
+    ),
+    mutant(
+        "no-bridge",
+        "recovery writes no bridge",
+        with_cores(sequencer=NoBridge),
+        "failover",
+        checks=("recovery-settles-all",),
+    ),
+    mutant(
+        "epoch-left-open",
+        "recovery takes every verdict for NON_AUTH, and writes neither holes nor a bridge",
+        with_cores(sequencer=EpochLeftOpen),
+        "failover",
+        checks=("recovery-settles-all",),
+    ),
+    mutant(
+        "holes-left-open",
+        "recovery plugs no holes",
+        with_cores(sequencer=HolesLeftOpen),
+        "failover",
+        checks=("recovery-settles-all",),
+    ),
+    mutant(
+        "recovered-unstored",
+        "recovery waits for no shard once it has read what there is",
+        with_cores(sequencer=RecoveredUnstored),
+        "failover",
+        checks=("recovery-settles-all",),
+    ),
+    mutant(
+        "empty-copies-count",
+        "a record is acknowledged by copies on shards that count as empty",
+        with_cores(sequencer=KnowsOfNoLoss, shard=StoresAnyCopyset),
+        "rebuilding",
+        checks=("empty-takes-nothing",),
     ),
     mutant(
         "recovery-one-copy-short",
