@@ -42,7 +42,7 @@ BY_RUN = {
 }
 """The run that shows to the judge that knows all what the known rules lose: setting and first seed."""
 
-BY_TEST = {"repair-for-ever": "test_recovery.py"}
+BY_TEST = {"repair-for-ever": "test_recovery.py", "seal-needs-f-majority": "test_recovery.py"}
 """The test that notices what no history shows: every shard comes back in the end, and nobody bounds a recovery."""
 
 

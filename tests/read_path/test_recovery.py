@@ -10,28 +10,29 @@ from quorumlog.read_path.core import Role
 from quorumlog.read_path.nodeset import Nodeset
 from quorumlog.read_path.records import new_copy
 from quorumlog.read_path.recovery import Recovery
-from quorumlog.read_path.rules import FULLY_AUTHORITATIVE, lsn_of
+from quorumlog.read_path.rules import FULLY_AUTHORITATIVE, UNDERREPLICATION, lsn_of
 
 NODESET = Nodeset({"NODE": 2}, {number: ("", "", "", "", f"N{number}") for number in range(4)})
 HERE = (0, 1, 2)
 """The shards that answer; shard 3 has its data and is down."""
 
 
-def written(mutant: str | None) -> set[int]:
+def written(mutant: str | None, here: tuple[int, ...] = HERE, lost: tuple[int, ...] = ()) -> set[int]:
     """What is stored once all who are here have answered, and the grace period is over."""
     protocol = load("read-path").mutated(mutant)
     sequencer = protocol.core(Role.SEQUENCER, SequencerSettings())
     recovery = Recovery(1, {1: NODESET}, SequencerSettings(), sequencer.rules)
-    recovery.statuses_changed(dict.fromkeys(NODESET.shards, FULLY_AUTHORITATIVE), frozenset())
+    statuses = dict.fromkeys(NODESET.shards, FULLY_AUTHORITATIVE) | dict.fromkeys(lost, UNDERREPLICATION)
+    recovery.statuses_changed(statuses, frozenset(lost))
     recovery.begin()
     copy = new_copy(lsn_of(1, 1), (0, 1), b"12345678", wave=1)
     effects: list[Effect] = []
-    for shard in HERE:
+    for shard in here:
         effects += recovery.received(shard, m.Sealed(1, m.StoreAnswer.OK, 1, {1: 0}))
-    for shard in HERE:
+    for shard in here:
         effects += recovery.received(shard, m.DigestAnswer(1, 1, (copy,) if shard in copy.copyset else ()))
-    assert not stores(effects)
-    return stores(recovery.grace_over())
+    assert not stores(effects) or lost
+    return stores(effects) | stores(recovery.grace_over())
 
 
 def stores(effects: list[Effect]) -> set[int]:
@@ -48,3 +49,13 @@ def test_a_recovery_goes_on_without_a_shard_that_is_down() -> None:
 def test_one_that_waits_for_all_never_does() -> None:
     """No history shows it: every shard comes back in the end. Source: read-path.md#repair-for-ever."""
     assert written("repair-for-ever") == set()
+
+
+def test_a_recovery_goes_on_without_what_is_lost() -> None:
+    """Two shards are lost for good, and all others answered: what they have is settled, without a bridge."""
+    assert written(None, here=(0, 1), lost=(2, 3)) == {lsn_of(1, 1)}
+
+
+def test_one_that_asks_for_an_f_majority_never_does() -> None:
+    """Runs that lose records do not have to come to an end. Source: field-bugs.md#seal-needs-f-majority."""
+    assert written("seal-needs-f-majority", here=(0, 1), lost=(2, 3)) == set()

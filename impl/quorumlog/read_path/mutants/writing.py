@@ -176,6 +176,10 @@ def _unavailable_is_lost(status: int) -> int:
     return r.UNDERREPLICATION if status == r.UNAVAILABLE else status
 
 
+def _never_at_non_auth(verdict: int, can_store: bool) -> bool:
+    return verdict in (r.COMPLETE, r.INCOMPLETE) and can_store
+
+
 def _only_if_all_answered(verdict: int, can_store: bool) -> bool:
     return verdict == r.COMPLETE and can_store
 
@@ -286,5 +290,12 @@ MUTANTS = (
         with_rules(recovery_may_go_on=_only_if_all_answered),
         "unavailable",
         "https://github.com/restatedev/restate/issues/4463",
+    ),
+    mutant(
+        "seal-needs-f-majority",
+        "recovery waits for an f-majority, though all that are left have answered",
+        with_rules(recovery_may_go_on=_never_at_non_auth),
+        "all-lost",
+        "https://github.com/restatedev/restate/issues/3307",
     ),
 )
