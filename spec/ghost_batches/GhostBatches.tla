@@ -79,12 +79,13 @@ FollowerCompacts(o) ==
     /\ UNCHANGED <<full, led, commit, dirty, flushed, known, match, sent>>
 
 (* A request: batches prev + 1 to last, gaps filled with ghosts, none of them the last.                       *)
+CommitSent(index, last) == Min(index, last)
 Send(prev, last) ==
     /\ prev \in led \union {0}
     /\ last \in led
     /\ last > prev
     /\ sent' = sent \union {[prev |-> prev, prevTerm |-> IF prev = 0 THEN 0 ELSE full[prev].term, last |-> last,
-                             real |-> Only(full, {o \in led : o > prev /\ o <= last}), commit |-> Min(commit, last)]}
+                             real |-> Only(full, {o \in led : o > prev /\ o <= last}), commit |-> CommitSent(commit, last)]}
     /\ UNCHANGED <<full, led, commit, log, dirty, flushed, known, match>>
 
 Holds(o, batch) == o \in DOMAIN log /\ log[o].term = batch.term
@@ -92,7 +93,7 @@ Holds(o, batch) == o \in DOMAIN log /\ log[o].term = batch.term
 (* Where the first batch begins that is neither known to be committed nor skipped, a real one or a ghost. All  *)
 (* up to the last real batch that the log holds is skipped.                                                   *)
 FirstLeft(r, k) ==
-    LET held == {o \in DOMAIN r.real : o > k /\ Holds(o, r.real[o])}
+    LET held == {o \in DOMAIN r.real : Holds(o, r.real[o])}
     IN  Max(Max(r.prev, k), Largest({0} \union held)) + 1
 
 PrevMatches(r, k) == r.prev <= k \/ (r.prev \in DOMAIN log /\ log[r.prev].term = r.prevTerm)
@@ -155,10 +156,21 @@ CountedStays ==
 (* A log ends with a batch, so the next offset is that behind a batch.                                       *)
 EndsWithBatch == dirty # 0 => dirty \in DOMAIN log
 
+(* What the follower takes for committed is flushed, and the leader's as far as it is still there.            *)
+KnownIsCommitted ==
+    /\ known <= Min(commit, flushed) /\ flushed <= dirty
+    /\ \A o \in 1..known : o \in DOMAIN log => log[o] = full[o]
+
 (* What has no key is never removed.                                                                         *)
 UnkeyedStay ==
     /\ \A o \in 1..Len(full) : full[o].key = NoKey => o \in led
     /\ \A o \in 1..match : full[o].key = NoKey => o \in DOMAIN log
+
+(* What is not to be ruled out by mistake: what the request goes on from is not there, but known to be committed. *)
+ASSUME TLCSet(1, FALSE)
+Reached ==
+    IF ~TLCGet(1) /\ match' > match /\ \E r \in sent : r.prev # 0 /\ r.prev \notin DOMAIN log
+    THEN TLCSet(1, TRUE) /\ PrintT(<<"reached", "GoesOnInGap">>) ELSE TRUE
 
 (* Mutants *)
 FirstMismatch(r, k) ==                                                       \* FirstLeft
@@ -170,4 +182,5 @@ SupersederAboveCommit(batches, c) ==                                         \* 
 ConfigurationCompacted(key) == TRUE                                          \* MayGo
 CompactAboveCommit(index, end) == end                                        \* CompactionBound
 GapForgotten(index, behindGap) == index                                      \* KnownCommitted
+CommitBeyondChunk(index, last) == index                                      \* CommitSent
 ===========================================================================================
