@@ -559,6 +559,32 @@ def acked_survives(evidence: Evidence) -> Fields:
     return {"offset": acked["offset"], "term": acked["entry_term"]}
 
 
+def waits_in_turn(evidence: Evidence) -> Fields:
+    """Somebody waited, and another value was enqueued."""
+    waits, last = only(evidence.before), evidence.last
+    sure((waits["kind"], last["kind"]) == ("wait", "enqueue") and waits["node"] == last["node"])
+    sure(waits["value"] != last["value"])
+    return {"node": last["node"], "term": last["term"], "value": last["value"], "other": waits["value"]}
+
+
+def slots_are_waited_for(evidence: Evidence) -> Fields:
+    """A round was read back for want of a slot."""
+    row = only(evidence.rows)
+    sure((row["kind"], row["reason"]) == ("read_back", "round") and row["count"] >= evidence.max_in_flight > 0)
+    said = {name: row[name] for name in ("node", "peer", "offset")}
+    return {**said, "number": row["count"], "limit": evidence.max_in_flight}
+
+
+def parts_in_order(evidence: Evidence) -> Fields:
+    """A part that does not go behind what the node took last, or had when it started."""
+    before, last = only(evidence.before), evidence.last
+    sure(last["kind"] == "part" and before["kind"] in ("part", "start") and before["node"] == last["node"])
+    same = before["kind"] == "part" and before["offset"] == last["offset"]
+    held = before["count"] + before["bytes"] if same else 0
+    sure(last["count"] not in (0, held))
+    return {"node": last["node"], "offset": last["offset"], "count": last["count"], "held": held}
+
+
 def transfer_loses_nothing(evidence: Evidence) -> Fields:
     """A leader handed its leadership on, and should not have; or wrote after it; or had acknowledged what is lost."""
     transfer = only([row for row in evidence.rows if row["kind"] == "transfer"])
@@ -1136,6 +1162,9 @@ PROOFS: dict[str, Proof] = {
     "batches-are-flushed-whole": batches_are_flushed_whole,
     "copies-agree": copies_agree,
     "transfer-loses-nothing": transfer_loses_nothing,
+    "waits-in-turn": waits_in_turn,
+    "slots-are-waited-for": slots_are_waited_for,
+    "parts-in-order": parts_in_order,
     "configuration-in-force": configuration_in_force,
     "quorums-intersect": quorums_intersect,
     "changes-are-committed": changes_are_committed,

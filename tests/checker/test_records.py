@@ -213,6 +213,7 @@ def test_families_of_raft_name_it_and_the_others_judge_any_log() -> None:
         "replicas",
         "snapshots",
         "transfer",
+        "turns",
         "well_formed_nodes",
     }
     assert of_raft == nodes

@@ -24,6 +24,7 @@ from loghistory.schema import STATE_KINDS, words_of
 from loghistory.vocabularies.clients import Operation, Refusal
 from loghistory.vocabularies.elections import Role
 from loghistory.vocabularies.log import STATE, Resolution
+from loghistory.vocabularies.memory import ReadBack
 from loghistory.vocabularies.read_path import (
     AnswerWord,
     GapWord,
@@ -66,7 +67,7 @@ def test_every_word_that_has_a_name_has_a_meaning() -> None:
     assert set(words_of("f")) == {*Operation, *FaultWord, *Phase, *GapWord, *HeardWord, *RewindWord, *GraceWord}
     assert set(words_of("record")) == set(RecordWord)
     assert set(words_of("role")) == set(words_of("role", [Kind.START])) == set(Role)
-    assert set(words_of("reason")) == {*Resolution, *Refusal, *ShardWord, *AnswerWord, *SnapshotFrom}
+    assert set(words_of("reason")) == {*Resolution, *Refusal, *ShardWord, *AnswerWord, *SnapshotFrom, *ReadBack}
     for vocabulary in VOCABULARIES:
         for words in vocabulary.words:
             assert set(words.kinds) <= set(KINDS)

@@ -9,7 +9,6 @@ import pytest
 from msgspec import structs
 
 from quorumlog.events import (
-    Accepted,
     Append,
     AppendRequested,
     BarrierRequested,
@@ -285,15 +284,6 @@ def compares_what_its_log_begins_behind(make_core: CoreFactory) -> bool:
     return [each.message.granted for each in effects if isinstance(each, Send)] == [False]
 
 
-def takes_parts_in_order(make_core: CoreFactory) -> bool:
-    """raft.md#snapshot-transfer."""
-    core = follower(make_core, (1, 1))
-    content = Snapshot(49, 1, 0, b"0,1,2", State()).encode()
-    parts = [InstallSnapshot(2, 1, 49, at, content[at : at + 9], at + 9 >= len(content)) for at in (9, 0)]
-    effects = give(core, *(Received(1, part) for part in parts))
-    return [each.message.position for each in effects if isinstance(each, Send)] == [0, 9]
-
-
 def holds_what_it_trimmed(make_core: CoreFactory) -> bool:
     """raft.md#trim."""
     core = follower(make_core, (1, 1), start=10)
@@ -465,26 +455,6 @@ def _batch(size: int = 8) -> RecordBatch:
     return RecordBatch(0, 0, BatchKind.DATA, 1, 1, bytes(size))
 
 
-def lets_nobody_overtake(make_core: CoreFactory) -> bool:
-    """raft.md#memory-units."""
-    core = serving(make_core, memory_bytes=400)
-    asked = [AppendRequested(at, _batch(size)) for at, size in enumerate((300, 300, 8), 1)]
-    return [each.request for each in give(core, *asked) if isinstance(each, Accepted)] == [1]
-
-
-def reads_nothing_back_for_want_of_a_slot(make_core: CoreFactory) -> bool:
-    """raft.md#in-flight."""
-    core = serving(make_core, max_in_flight=1)
-    effects: list[Effect] = []
-    for request in range(3):
-        effects += give(core, AppendRequested(request, _batch()), TimerFired(Timer.DRAIN))
-    for _ in range(3):
-        reply = AppendReply(3, core.progress[1].last_append, True, core.progress[1].last_sent, 0, core.dirty)
-        effects += give(core, Received(1, reply))
-    read = any(isinstance(each, ReadLog) for each in effects)
-    return not read and core.progress[1].last_sent == core.dirty
-
-
 def keeps_what_it_committed_and_says_so(make_core: CoreFactory) -> bool:
     """raft.md#cut-below-commit."""
     core = follower(make_core, (2, 2))
@@ -583,8 +553,6 @@ def waits_for_what_it_sent_in_its_term(make_core: CoreFactory) -> bool:
 
 
 PROMISES = {
-    "small-overtakes": lets_nobody_overtake,
-    "no-slot-recovers": reads_nothing_back_for_want_of_a_slot,
     "cut-below-commit-fails": keeps_what_it_committed_and_says_so,
     "starts-without-slot": recovers_who_has_a_slot,
     "any-session-answered": answers_in_its_session_alone,
@@ -621,7 +589,6 @@ PROMISES = {
     "start-at-from-any-term": begins_anew_for_its_leader,
     "reset-without-term": compares_what_its_log_begins_behind,
     "trimmed-is-not-held": holds_what_it_trimmed,
-    "chunk-out-of-order": takes_parts_in_order,
     "votes-while-led": refuses_a_vote_while_it_hears_its_leader,
     "expected-term-ignored": writes_nothing_in_another_term,
     "forced-flush-cached": counts_a_forced_flush,

@@ -75,6 +75,7 @@ ENDS = (STOP, CRASH, POWER_LOSS, STORAGE_ERROR)
 """How the process of a node ends."""
 TERM, VOTE, LEADER, ROLE = map(code, (Kind.TERM, Kind.VOTE, Kind.LEADER, Kind.ROLE))
 ENQUEUE, HAND_OVER = map(code, (Kind.ENQUEUE, Kind.HAND_OVER))
+WAIT, WITHDRAW, READ_BACK, PART = map(code, (Kind.WAIT, Kind.WITHDRAW, Kind.READ_BACK, Kind.PART))
 APPEND, FLUSH, TRUNCATE, COMMIT = map(code, (Kind.APPEND, Kind.FLUSH, Kind.TRUNCATE, Kind.COMMIT))
 TRANSFER = code(Kind.TRANSFER)
 CONFIGURATION = code(Kind.CONFIGURATION)

@@ -127,6 +127,8 @@ class _Writer:
             return
         if kind in ("stop", "crash", "power_loss", "storage_error"):
             return
+        if kind in ("wait", "withdraw", "read_back", "part"):
+            return
         if kind in ("enqueue", "hand_over"):
             _batch(row, words)
             return

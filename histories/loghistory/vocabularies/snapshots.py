@@ -37,6 +37,12 @@ VOCABULARY = Vocabulary(
             state=STATE,
             may_carry=("role", "visible"),
         ),
+        EventKind(
+            "part",
+            "The node took `bytes` of the snapshot of all up to `offset`, to go behind the `count` bytes before.",
+            ("node", "offset", "count", "bytes"),
+            may_carry=("term",),
+        ),
     ),
     words=(
         Words(

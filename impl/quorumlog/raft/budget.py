@@ -30,6 +30,10 @@ class Budget:
         """Let an append wait for its units behind all others, ``until`` a time of the caller's clock at most."""
         self._waiting.append((item, until))
 
+    def waits(self, item: AppendRequested) -> bool:
+        """Whether an append still waits."""
+        return any(each is item for each, _ in self._waiting)
+
     def admitted(self) -> Iterator[AppendRequested]:
         """Give units to those who wait, one by one; a large one that does not fit yet keeps back what is behind it.
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
+from quorumlog.events import Note
 from quorumlog.quorum import NOTHING
 from quorumlog.raft.elections import Elections
 from quorumlog.raft.ghosts import ghosts
@@ -179,6 +180,8 @@ class Follower(Elections):
         last, part = self._arriving if request.position else (request.last, b"")
         if (request.last, request.position) != (last, len(part)):
             return False
+        said = {"offset": last, "count": len(part), "bytes": len(request.data)}
+        self._effects.append(Note("part", {"term": self.term, **said}))
         part += request.data
         self._arriving = last, part
         if not request.done and len(part) < MOST_SNAPSHOT_BYTES:

@@ -13,6 +13,7 @@ from quorumlog.events import (
     BarrierRequested,
     CancelTimer,
     LogRead,
+    Note,
     Outcome,
     ReadIndexRequested,
     ReadLog,
@@ -272,8 +273,11 @@ class Leader(Rounds):
             resume = self.index.start - 2  # nothing in common: the follower has to begin where this log begins
         self._recover(peer, follower, max(resume, follower.match))
 
-    def _recover(self, peer: int, follower: Progress, resume: int) -> None:
-        """Start, or restart, sending what lies behind ``resume``."""
+    def _recover(self, peer: int, follower: Progress, resume: int, reason: str = "answer") -> None:
+        """Start, or restart, sending what lies behind ``resume``, for a reason that the history tells."""
+        if not follower.recovering:
+            said = {"peer": peer, "offset": resume, "count": len(follower.unanswered), "reason": reason}
+            self._effects.append(Note("read_back", {"term": self.term, **said}))
         follower.recovering = True
         follower.requested = False
         follower.unanswered.clear()

@@ -63,7 +63,7 @@ class Rounds(Follower):
         """How many bytes this node holds for appends (raft.md#bounded-memory)."""
         return self._budget.reserved
 
-    def _recover(self, peer: int, follower: Progress, resume: int) -> None:
+    def _recover(self, peer: int, follower: Progress, resume: int, reason: str = "answer") -> None:
         raise NotImplementedError
 
     def _replicated(self) -> None:
@@ -86,13 +86,15 @@ class Rounds(Follower):
         else:
             self._budget.wait(event, self.now + self.configuration.enqueue_timeout)
             self._enqueue()
+            if self._budget.waits(event):
+                self._note_append("wait", event)
 
     def _enqueue(self) -> None:
         """Enqueue those for whom there is memory; the others wait, and not for ever."""
         for item in self._budget.admitted():
             self._queue.append(item)
             self._effects.append(Accepted(item.request))
-            self._note_memory("enqueue", bytes=item.batch.size_bytes, acks=item.batch.acks, value=item.batch.value)
+            self._note_append("enqueue", item)
         if self._queue and not self._draining:
             self._draining = True
             self._effects.append(SetTimer(Timer.DRAIN, 0))
@@ -101,8 +103,16 @@ class Rounds(Follower):
 
     def _enqueue_timer_fired(self) -> None:
         for item in self._budget.expired(self.now):
-            self._refuse(item.request, Outcome.TIMED_OUT)
+            self._give_up(item, Outcome.TIMED_OUT)
         self._enqueue()
+
+    def _give_up(self, item: AppendRequested, outcome: Outcome = Outcome.NOT_LEADER) -> None:
+        """Refuse an append that waits for memory."""
+        self._note_append("withdraw", item)
+        self._refuse(item.request, outcome)
+
+    def _note_append(self, kind: str, item: AppendRequested) -> None:
+        self._note_memory(kind, bytes=item.batch.size_bytes, acks=item.batch.acks, value=item.batch.value)
 
     def _note_memory(self, kind: str, **columns: int) -> None:
         self._effects.append(Note(kind, {"term": self.term, "reserved": self._budget.reserved, **columns}))
@@ -169,7 +179,7 @@ class Rounds(Follower):
             if self._expects(follower, previous):
                 self._dispatch(peer, follower, current)
             elif not follower.recovering:
-                self._recover(peer, follower, follower.last_sent)
+                self._recover(peer, follower, follower.last_sent, "silent" if self._silent(follower) else "round")
         self._let_go(current)
         if required:
             self._require_flush(self.index.dirty)
@@ -246,7 +256,7 @@ class Rounds(Follower):
         for peer, follower in self.progress.items():
             if self._silent(follower):
                 if follower.waiting:
-                    self._recover(peer, follower, follower.last_sent)
+                    self._recover(peer, follower, follower.last_sent, "silent")
                 if any(to == peer for to, _ in self._handing):
                     self._effects.append(Disconnect(peer))
 

@@ -57,7 +57,7 @@ class Transfers(Heartbeats):
     def _stop_writing(self) -> None:
         """Write what is enqueued; who waits for memory is refused (raft.md#transfer-drain)."""
         for item in self._budget.send_away():
-            self._refuse(item.request)
+            self._give_up(item)
         while self._queue:
             self._drain()
 

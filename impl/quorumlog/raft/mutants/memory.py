@@ -138,16 +138,16 @@ MUTANTS = (
     Mutant(
         "small-overtakes",
         "a small append overtakes a large one that waits for memory",
-        (),
+        ("waits-in-turn",),
         SmallOvertakes,
-        test="tests/raft/test_mutants.py",
+        setting="little-memory",
     ),
     Mutant(
         "no-slot-recovers",
         "a follower without a free slot is recovered from the log",
-        (),
+        ("slots-are-waited-for",),
         NoSlotRecovers,
-        test="tests/raft/test_mutants.py",
+        setting="little-memory",
     ),
     Mutant(
         "handing-survives-step-down",

@@ -124,8 +124,8 @@ class HeartbeatTruncates(RaftCore):
 class CatchUpLivelock(RaftCore):
     """Recovery never begins before the end of the follower's log."""
 
-    def _recover(self, peer: int, follower: Progress, resume: int) -> None:
-        super()._recover(peer, follower, max(resume, self.index.batch_end_at_most(follower.dirty)))
+    def _recover(self, peer: int, follower: Progress, resume: int, reason: str = "answer") -> None:
+        super()._recover(peer, follower, max(resume, self.index.batch_end_at_most(follower.dirty)), reason)
 
 
 class CutBelowCommitFails(RaftCore):

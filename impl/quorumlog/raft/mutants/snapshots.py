@@ -107,9 +107,9 @@ MUTANTS = (
     Mutant(
         "chunk-out-of-order",
         "the parts of a snapshot are taken in any order",
-        (),
+        ("parts-in-order",),
         ChunkOutOfOrder,
-        test="tests/raft/test_mutants.py",
+        setting="snapshots",
     ),
     Mutant(
         "snapshot-keeps-membership",
