@@ -1,0 +1,45 @@
+"""The event log: what follows from its records (read-path.md#status-of-events, read-path.md#rebuilding-donors)."""
+
+from __future__ import annotations
+
+from quorumlog.read_path.event_log import EventLog, LogRecord, Word
+from quorumlog.read_path.rules import AUTHORITATIVE_EMPTY, FULLY_AUTHORITATIVE, UNAVAILABLE
+
+
+def a_log(*records: LogRecord) -> EventLog:
+    """The log of four shards with these records."""
+    log = EventLog((0, 1, 2, 3))
+    for record in records:
+        log.fold(record)
+    return log
+
+
+REBUILDS = (LogRecord(Word.REBUILD, 0), LogRecord(Word.REBUILD, 1))
+"""The second one begins a new plan, of version 2."""
+
+
+def done(donor: int, plan: int) -> LogRecord:
+    return LogRecord(Word.DONE, donor, donor, plan)
+
+
+def test_a_donor_that_is_done_with_an_older_plan_does_not_count() -> None:
+    log = a_log(*REBUILDS, done(2, 1), done(3, 1))
+    assert log.statuses == {0: UNAVAILABLE, 1: UNAVAILABLE, 2: FULLY_AUTHORITATIVE, 3: FULLY_AUTHORITATIVE}
+    assert log.completed == 0
+
+
+def test_a_shard_is_empty_once_all_donors_are_done_with_the_newest_plan() -> None:
+    assert a_log(*REBUILDS, done(2, 2)).statuses[0] == UNAVAILABLE
+    log = a_log(*REBUILDS, done(2, 2), done(3, 2))
+    assert [log.statuses[shard] for shard in (0, 1)] == [AUTHORITATIVE_EMPTY] * 2
+    assert log.completed == 2  # who read the log before and after learns that what they had moved
+
+
+def test_an_empty_shard_is_back_when_it_acknowledges_and_not_because_its_data_is() -> None:
+    emptied = (*REBUILDS, done(2, 2), done(3, 2))
+    log = a_log(*emptied, LogRecord(Word.ABORT, 0))
+    assert log.statuses[0] == AUTHORITATIVE_EMPTY
+    assert log.leaving == {0, 1}
+    log.fold(LogRecord(Word.ACKNOWLEDGE, 0))
+    assert log.statuses[0] == FULLY_AUTHORITATIVE
+    assert log.leaving == {1}
