@@ -92,7 +92,7 @@ def test_what_led_to_a_trim_is_written_before_a_segment_goes(tmp_path: Path) -> 
         await driver.stop()
 
     asyncio.run(body())
-    assert [kinds[-2:] for kinds in written] == [["visible", "apply"]] * 4 + [["snapshot", "trim"]]
+    assert [kinds[-2:] for kinds in written] == [["visible", "apply"]] * 4 + [["trim", "part"]]
 
 
 def test_what_a_client_asked_for_is_written_before_the_log_shows_that_it_was_done(tmp_path: Path) -> None:
