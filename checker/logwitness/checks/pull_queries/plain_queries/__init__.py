@@ -1,4 +1,4 @@
-"""Queries that plainly break no rule, found by a compiled loop; `pieces` is where to begin."""
+"""Queries that plainly break no rule, found by a compiled loop; `finder` is where to begin."""
 
 from .finder import READS, Plain, PlainQueries, QueryFold, plain_queries
 
