@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+from damage import CLIENT
 from lives import falls_quiet
 from plain import STATE, Count, Event, History, Plain, logs_of, total
 
@@ -81,6 +82,11 @@ def events_of(table: pa.Table) -> list[Event]:
     columns = [table.column(name).to_pylist() for name in table.column_names]
     rows = zip(*columns, strict=True)
     return [Event((n, v) for n, v in zip(table.column_names, row, strict=True) if v is not None) for row in rows]
+
+
+def with_values(events: list[Event]) -> list[Event]:
+    """The same, where what a client appends or is given may be a text."""
+    return [Event({"value": e.text, **e}.items()) if e.kind in CLIENT and e.text is not None else e for e in events]
 
 
 def read_back(rows: Sequence[Mapping[str, Any]]) -> pa.Table | None:
@@ -197,7 +203,7 @@ def _settled(fast: Answer, plain: Answer, *, quiet: bool) -> Answer:
 
 def disagreements(table: pa.Table, configuration: Mapping[str, Any], about: str) -> list[Disagreement]:
     """Every check about which the two judges differ; not what only follows from another ground to stand on."""
-    events = events_of(table)
+    events = with_values(events_of(table))
     quick = fast(table, configuration)
     quiet = any(falls_quiet(History(log, ())) for log in logs_of(events))
     slow = plain(events, configuration, list(quick))
