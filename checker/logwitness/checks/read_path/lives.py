@@ -1,0 +1,135 @@
+"""Lives of nodes: what a node records is of the life that it last took part in, and of the read that it takes part for.
+
+Each life has a number (``incarnation``), which most events of the node carry. Of a life whose beginning is not recorded
+nothing is concluded. Source: read-path.md#lives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from loghistory.schema import Kind
+from loghistory.vocabularies.read_path import VOCABULARY
+
+from ..codes import ENDS, NO_NODE, NULL, code, lookup
+from ..columns import Array, Columns
+from ..contract import Check, Family, Setting, Tally, Verdicts, violated
+from .protocol import READ_PATH
+
+LIVES = Check(
+    id="acts-in-its-life",
+    rule="What a node records is of the life that it last took part in; it records nothing once that is over, and as a "
+    "reader only of the read that it takes part for.",
+    source=("read-path.md#lives",),
+    fact="an event of a node that names its life or its read, since it took part",
+    sentence={
+        "life": "Node {node} recorded something of its life {before} in life {now}.",
+        "over": "Node {node} recorded something of its life {now}, which was over.",
+        "read": "Node {node} takes part for read {now} and recorded something of read {before}.",
+    },
+    kinds=(Kind.TAKES_PART,),
+    columns=("node", "incarnation"),
+)
+
+_TAKES_PART = code(Kind.TAKES_PART)
+_OWN = frozenset(Kind(kind.word) for kind in VOCABULARY.kinds)
+_LIFE = frozenset({Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR})
+_IS_OWN = lookup(_OWN)
+_IS_OF_READER = lookup({kind for kind in _OWN if kind.startswith("stream_")})
+_TURNS = (_TAKES_PART, *ENDS)
+
+
+@dataclass(slots=True)
+class _Life:
+    """What a node takes part in."""
+
+    incarnation: int
+    read: int
+    seq: int  # by which it began
+    over: int = -1  # and ended
+
+
+class LivesFold:
+    """Judges the lives of one log's nodes; see the module."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._tally = Tally(LIVES, setting.keep)
+        self._lives: dict[int, _Life] = {}
+
+    def feed(self, columns: Columns) -> None:
+        """Take the next events: of each node, piece by piece between the turns of its life."""
+        kinds = columns.kind
+        turns = np.isin(kinds, _TURNS)
+        wanted = (turns | _IS_OWN[kinds]) & (columns.node >= 0) & (columns.process == NULL)
+        places = np.flatnonzero(wanted)
+        order = places[np.argsort(columns.node[places], kind="stable")]
+        nodes = columns.node[order]
+        begins = np.flatnonzero(turns[order] | (np.diff(nodes, prepend=-1) != 0))
+        for begin, end in zip(begins.tolist(), np.append(begins[1:], len(order))[: len(begins)].tolist(), strict=True):
+            piece = order[begin:end]
+            if turns[piece[0]]:
+                self._turn(columns, int(piece[0]))
+                piece = piece[1:]
+            if len(piece):
+                self._piece(columns, int(nodes[begin]), piece)
+
+    def _turn(self, columns: Columns, at: int) -> None:
+        node, seq, kind = int(columns.node[at]), int(columns.seq[at]), int(columns.kind[at])
+        if kind == _TAKES_PART:
+            self._lives[node] = _Life(int(columns.incarnation[at]), int(columns.op[at]), seq)
+        elif node in self._lives and self._lives[node].over < 0:
+            self._lives[node].over = seq
+
+    def _piece(self, columns: Columns, node: int, piece: Array) -> None:
+        """Events of one life, unless they say otherwise."""
+        life = self._lives.get(node)
+        if life is None or life.incarnation == NO_NODE:
+            return
+        lives = columns.incarnation[piece]
+        later = np.flatnonzero(lives > life.incarnation)
+        if len(later):
+            # It began a life that is not recorded.
+            first = int(later[0])
+            self._tally.unjudged += 1
+            self._piece(columns, node, piece[:first])
+            self._lives[node] = _Life(int(lives[first]), NULL, int(columns.seq[piece[first]]))
+            self._piece(columns, node, piece[first:])
+            return
+        names = lives != NO_NODE
+        reads = columns.op[piece]
+        of_read = _IS_OF_READER[columns.kind[piece]] & (reads != NULL) & (life.read != NULL)
+        other = of_read & (reads != life.read)
+        if life.over >= 0:
+            other[:] = False
+            of_read = names
+        self._tally.judged += int(np.count_nonzero(names | of_read))
+        wrong = names & ((lives < life.incarnation) | (life.over >= 0))
+        for at in np.flatnonzero(wrong | other).tolist():
+            seq, event = int(columns.seq[piece[at]]), life.seq
+            said = {"node": node, "now": life.incarnation}
+            if names[at] and lives[at] < life.incarnation:
+                self._tally.violation(event, seq, way="life", before=int(lives[at]), **said)
+            elif wrong[at]:
+                self._tally.violation(event, life.over, seq, way="over", **said)
+            else:
+                self._tally.violation(event, seq, way="read", node=node, now=life.read, before=int(reads[at]))
+
+    def violated(self) -> frozenset[str]:
+        """The ids of the checks that are violated so far (`Watchful`)."""
+        return violated((self._tally,))
+
+    def finish(self) -> Verdicts:
+        """The outcome."""
+        return Verdicts((self._tally.outcome(),))
+
+
+FAMILY = Family(
+    "read_path_lives",
+    (LIVES,),
+    _OWN | _LIFE,
+    ("node", "process", "incarnation", "op"),
+    LivesFold,
+    READ_PATH,
+)

@@ -1,0 +1,40 @@
+"""The twin of the check of lives on the read path, written from its rule."""
+
+from __future__ import annotations
+
+from plain import GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain
+
+from loghistory.vocabularies.read_path import VOCABULARY
+
+OWN = {kind.word for kind in VOCABULARY.kinds}
+
+
+def acts_in_its_life(history: History) -> Count:
+    """read-path.md#lives."""
+    count = Count()
+    began: dict[int, Event] = {}
+    over: set[int] = set()
+    for e in history.events:
+        if e.node is None or e.process is not None:
+            continue
+        if e.kind == "takes_part":
+            began[e.node] = e
+            over.discard(e.node)
+        elif e.kind in GONE:
+            over.add(e.node)
+        elif e.kind in OWN and e.node in began and began[e.node].incarnation is not None:
+            life = began[e.node].incarnation
+            if e.incarnation is not None and e.incarnation > life:
+                count += UNJUDGED  # a life whose beginning is not recorded
+                began[e.node] = Event({"incarnation": e.incarnation}.items())
+                over.discard(e.node)
+                life = e.incarnation
+            read = began[e.node].op
+            named = e.kind.startswith("stream_") and None not in (e.op, read) and e.node not in over
+            wrong = e.incarnation is not None and (e.incarnation < life or e.node in over)
+            if named or e.incarnation is not None:
+                count += JUDGED + VIOLATED if wrong or (named and e.op != read) else JUDGED
+    return count
+
+
+TWINS: dict[str, Plain] = {"acts-in-its-life": acts_in_its_life}
