@@ -128,6 +128,11 @@ def test_what_servers_did_wrongly_is_left_to_the_folds(kind: str) -> None:
             at = rng.choice([at for at in places[len(places) // 4 :] if rows[at][name]])
             other = [*rows[:at], rows[at] | {name: rows[at][name] + change}, *rows[at + 1 :]]
             both_ways(pa.Table.from_pylist(other, schema=table.schema), configuration)
+    right = [at for at in places if plain.right[at] and rows[at]["text"]]
+    for at in right[-3:]:
+        text = next(rows[each]["text"] for each in places if rows[each]["text"] not in (None, rows[at]["text"]))
+        other = [*rows[:at], rows[at] | {"text": text}, *rows[at + 1 :]]
+        both_ways(pa.Table.from_pylist(other, schema=table.schema), configuration)
 
 
 def both_ways(table: pa.Table, configuration: dict[str, Any]) -> None:
