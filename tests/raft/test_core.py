@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from quorumlog.events import (
     Accepted,
@@ -788,6 +789,25 @@ def test_memory_returns_when_the_last_request_of_a_round_was_handed_over() -> No
     assert [effect.request for effect in bench.of(Accepted)] == [3]
     bench.give(HandedOver(second.to, second.message))
     assert bench.core.reserved == 2 * SIZE
+
+
+def test_what_was_handed_over_in_an_earlier_term_returns_no_memory() -> None:
+    bench = caught_up(memory_bytes=2 * SIZE)
+    bench.append(1, acks=1)
+    for sent in bench.of(Send):
+        bench.give(HandedOver(sent.to, structs.replace(sent.message, term=bench.core.term - 1)))
+    assert bench.core.reserved == SIZE
+
+
+def test_who_heard_a_leader_waits_for_its_turn_again() -> None:
+    """raft.md#priority: the target is the largest priority again."""
+    bench, waited = Bench(node=2, priorities=True), []
+    for term in (1, 2):
+        fired = (bench.give(TimerFired(Timer.ELECTION), after=10 * SECOND) for _ in range(10))
+        waited.append(next(turn for turn, _ in enumerate(fired) if bench.sent(VoteRequest)))
+        bench.receive(0, Heartbeat(term, 1, -1, -1, -1, -1))
+        bench.save()
+    assert waited[0] == waited[1] > 0
 
 
 def test_who_waits_too_long_for_memory_is_refused_and_nothing_is_written() -> None:
