@@ -31,7 +31,7 @@ class Budget:
         self._waiting.append((item, until))
 
     def waits(self, item: AppendRequested) -> bool:
-        """Whether an append still waits."""
+        """Whether this append is still in the queue for memory."""
         return any(each is item for each, _ in self._waiting)
 
     def admitted(self) -> Iterator[AppendRequested]:

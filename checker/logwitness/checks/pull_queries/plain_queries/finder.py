@@ -21,7 +21,7 @@ from loghistory.schema import Kind
 from ...codes import INVOKE, NULL, Words, code, lookup
 from ...columns import Array, Columns, Ints, read_only
 from ...contract import Setting
-from ...hashing import empty_table, place_of, roomy
+from ...hashing import Table, empty_table, place_of, roomy
 from ..protocol import Hosts, ServerFold
 from ..skimming import FEW, NOWHERE
 from .loop import IS_OF_QUERY, IS_TAKEN, look
@@ -192,11 +192,7 @@ class PlainQueries:
         parts = Parts(*(np.full(routed * self._most, NOWHERE) for _ in Parts._fields))
         self._used[3] = 0
         facts = np.zeros((asked, VIEWS + 1), np.int64)
-        table = roomy(empty_table(), 0, asked, compiled=True)
-        for row, op in enumerate(self._left):
-            place = place_of(table, op)
-            table.keys[place], table.rows[place], queries.op[row], queries.state[row] = op, row, op, LEFT
-        self._used[2] = len(self._left)
+        table = self._taken_up(queries, asked)
         row_of = np.full(len(which), NOWHERE)
         right_here, reported = np.zeros(len(which), bool), np.zeros(1, np.int64)
         self._lives.text[:] = NOWHERE
@@ -239,13 +235,19 @@ class PlainQueries:
         over = np.flatnonzero(queries.state == OVER)
         of_over = facts[over]
         of_over[:, MAY] *= queries.may[over]
-        views = np.full(len(columns.seq), NOWHERE)
-        routes = np.flatnonzero((kind == _ROUTE) & (rows.text >= 0))
-        routes = routes[said.forms[rows.text[routes]] == VIEW]
-        views[which[routes]] = said.at[rows.text[routes]]
+        views = _views(len(columns.seq), which, rows, said)
         return Plain(
             events, placed, of_tables, int(reported[0]), of_over.sum(axis=0), ended, said.numbers, views, name_of
         )
+
+    def _taken_up(self, queries: OfQueries, asked: int) -> Table:
+        """The rows of queries by their numbers; those that are open from before have theirs."""
+        table = roomy(empty_table(), 0, asked, compiled=True)
+        for row, op in enumerate(self._left):
+            place = place_of(table, op)
+            table.keys[place], table.rows[place], queries.op[row], queries.state[row] = op, row, op, LEFT
+        self._used[2] = len(self._left)
+        return table
 
     def _turns(self, columns: Columns, at: int, time: int, said: Said, text: int, at_of: dict[int, int]) -> bool:
         """Take an event after which something may be different; whether servers know something else."""
@@ -304,6 +306,15 @@ def _reports(most: int) -> Reports:
 def _lives(most: int) -> Lives:
     of_nodes = (np.full(FEW, fill) for fill in (0, NULL, NULL, NOWHERE))
     return Lives(*of_nodes, *(np.full(FEW * most, fill) for fill in (NULL, 0, NULL)))
+
+
+def _views(events: int, which: Ints, rows: Rows, said: Said) -> Ints:
+    """By event: which view of the candidates a route was decided by, `NOWHERE` for all else."""
+    views = np.full(events, NOWHERE)
+    routes = np.flatnonzero((rows.kind == _ROUTE) & (rows.text >= 0))
+    routes = routes[said.forms[rows.text[routes]] == VIEW]
+    views[which[routes]] = said.at[rows.text[routes]]
+    return views
 
 
 def _longer(column: Ints, least: int) -> Ints:
