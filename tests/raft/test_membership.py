@@ -322,6 +322,22 @@ def test_a_new_leader_goes_on_with_the_change_that_it_finds() -> None:
     assert core.voters.current == (0, 1, 2, 3)
 
 
+def test_a_leader_that_finds_its_own_removal_under_way_finishes_it_and_hands_on() -> None:
+    bench = Bench()
+    removal = entry(1, 1, "1,2 old 0,1,2 removing 0 revision 1")
+    bench.give(Received(1, append_entries(1, -1, -1, entry(0, 1, "0,1,2"), removal)))
+    core = bench.core
+    bench.give(TimerFired(Timer.ELECTION), after=10 * SECOND)
+    for pre_vote in (True, False):
+        for peer in (1, 2):
+            if core.role != "leader":
+                bench.give(Received(peer, VoteReply(core.term, core.term, pre_vote, granted=True)))
+    bench.answer(1, 2)
+    assert bench.members == "1,2 revision 1"
+    bench.answer(1, 2)
+    assert [(effect.to, type(effect.message)) for effect in bench.of(Send)][-1] == (1, TimeoutNow)
+
+
 def test_a_node_that_is_added_takes_the_group_from_its_leader() -> None:
     bench = Bench(node=3, voters=Voters(()))
     bench.give(TimerFired(Timer.ELECTION), after=10 * SECOND)
