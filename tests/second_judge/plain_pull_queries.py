@@ -455,6 +455,11 @@ def wanted(query: Plainly, key: str, value: Any) -> bool:  # noqa: ANN401
     return bool(eval(f"a {'==' if op == '=' else op} b", {"a": found, "b": other}))
 
 
+def asked_from(events: list[Event], op: int | None) -> int:
+    """Where a client asked first; behind everything if none did."""
+    return next((at for at, e in enumerate(events) if e.kind == "invoke" and e.op == op), len(events))
+
+
 def query_of(events: list[Event], op: int) -> Any:  # noqa: ANN401
     """What the client asked."""
     asked = [e for e in events if e.kind == "invoke" and e.op == op]
@@ -631,10 +636,11 @@ def shown_is_kept(history: History) -> Count:
 
 
 class Route:
-    """A query as it was routed first, with what the view says of each host of its partitions."""
+    """A query as it was routed first since it was asked, with what the view says of each host of its partitions."""
 
     def __init__(self, events: list[Event], op: int) -> None:
-        routed = [at for at, e in enumerate(events) if e.kind == "route" and e.op == op]
+        asked = asked_from(events, op)
+        routed = [at for at, e in enumerate(events) if e.kind == "route" and e.op == op and at > asked]
         before = events[: routed[0]] if routed else []
         self.event = events[routed[0]] if routed else None
         self.at = routed[0] if routed else -1
@@ -844,9 +850,10 @@ def ended(events: list[Event], e: Event, route: Route, finished: Plainly) -> Cou
     if forwarded != {(host, p) for p, host, _ in attempts if host not in (own, "unavailable:-1")}:
         count += VIOLATED
     nodes = numbers(events)
+    since_asked = events[asked_from(events, e.op) :]
     for p, host, failure in attempts:
         is_said = failure in ("gave up", "client error", "no header") and host != own
-        answered = [b for b in events if b.kind == "answer" and b.op == e.op and b.partition == p]
+        answered = [b for b in since_asked if b.kind == "answer" and b.op == e.op and b.partition == p]
         if is_said and any(b.node == nodes.get(host, -1) for b in answered):
             count += VIOLATED
     return count + rounds(events, route, e.op, attempts, finished["message"])
@@ -874,7 +881,7 @@ def rounds(
         for p, host, failure in made:
             own = [
                 b.seq
-                for b in events
+                for b in events[asked_from(events, op) :]
                 if b.kind == "answer" and (b.op, b.partition) == (op, p) and b.node == numbers(events).get(host, -1)
             ]
             if failure is None and own and any(own[0] > seq for seq in asked_at(events, route, op, later)):
