@@ -164,7 +164,7 @@ class TurnsFold:
         return violated(self._tallies.values())
 
     def finish(self) -> Verdicts:
-        """One outcome a check."""
+        """One outcome for each check, once all events were taken."""
         return Verdicts(tuple(tally.outcome() for tally in self._tallies.values()))
 
 

@@ -121,7 +121,7 @@ class LivesFold:
         return violated((self._tally,))
 
     def finish(self) -> Verdicts:
-        """The outcome."""
+        """The outcome, once all events were taken."""
         return Verdicts((self._tally.outcome(),))
 
 
