@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
+import pytest
+
 from quorumlog.events import Effect, Send
 from quorumlog.protocol import load
 from quorumlog.read_path import messages as m
 from quorumlog.read_path.configuration import SequencerSettings
 from quorumlog.read_path.core import Role
 from quorumlog.read_path.nodeset import Nodeset
-from quorumlog.read_path.records import new_copy
+from quorumlog.read_path.records import HOLE, Copy, new_copy
 from quorumlog.read_path.recovery import Recovery
-from quorumlog.read_path.rules import FULLY_AUTHORITATIVE, UNDERREPLICATION, lsn_of
+from quorumlog.read_path.rules import FULLY_AUTHORITATIVE, REFERENCE, UNDERREPLICATION, lsn_of
 
 NODESET = Nodeset({"NODE": 2}, {number: ("", "", "", "", f"N{number}") for number in range(4)})
 HERE = (0, 1, 2)
@@ -59,3 +63,37 @@ def test_a_recovery_goes_on_without_what_is_lost() -> None:
 def test_one_that_asks_for_an_f_majority_never_does() -> None:
     """Runs that lose records do not have to come to an end. Source: field-bugs.md#seal-needs-f-majority."""
     assert written("seal-needs-f-majority", here=(0, 1), lost=(2, 3)) == set()
+
+
+def settled(*copies: Copy) -> dict[int, Copy]:
+    """What a recovery stores at each LSN, if each shard has one of these copies."""
+    recovery = Recovery(3, {1: NODESET}, SequencerSettings(), REFERENCE)
+    recovery.statuses_changed(dict.fromkeys(NODESET.shards, FULLY_AUTHORITATIVE), frozenset())
+    recovery.begin()
+    effects: list[Effect] = []
+    for shard in NODESET.shards:
+        effects += recovery.received(shard, m.Sealed(3, m.StoreAnswer.OK, 3, {1: 0}))
+    for shard in NODESET.shards:
+        effects += recovery.received(shard, m.DigestAnswer(3, 1, copies[shard : shard + 1]))
+    sent = [each.message for each in effects if isinstance(each, Send)]
+    return {each.copy.lsn: each.copy for each in sent if isinstance(each, m.Store)}
+
+
+@pytest.mark.parametrize("order", [*permutations(range(4))])
+def test_whoever_answers_first_the_winner_is_stored(order: tuple[int, ...]) -> None:
+    """A later run made a hole of what a sequencer and an earlier run have stored elsewhere."""
+    lsn = lsn_of(1, 1)
+    copies = (
+        new_copy(lsn, (0, 1), b"12345678", wave=3),
+        new_copy(lsn, (0, 1), b"12345678", run=1),
+        new_copy(lsn, (), b"", run=2, flags=HOLE),
+        new_copy(lsn, (2, 3), b"12345678", wave=1),
+    )
+    assert settled(*(copies[place] for place in order))[lsn].flags & HOLE
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_of_a_sequencers_waves_the_highest_is_stored(first: int) -> None:
+    lsn = lsn_of(1, 1)
+    waves = [new_copy(lsn, (0, 1), payload, wave=wave) for wave, payload in ((1, b"wave one"), (2, b"wave two"))]
+    assert settled(waves[first], waves[1 - first])[lsn].payload == b"wave two"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from quorumlog.events import Effect, Received, Send, SetTimer, TimerFired
 from quorumlog.read_path import messages as m
 from quorumlog.read_path.events import (
@@ -24,6 +26,7 @@ from quorumlog.read_path.shard import ShardCore
 NODE = 9
 """Who sends: a sequencer."""
 LSN = lsn_of(1, 1)
+COPY = new_copy(LSN, (0, 1), b"12345678")
 
 
 def answers(shard: ShardCore, message: m.Message) -> list[m.Message]:
@@ -46,8 +49,26 @@ def stored(shard: ShardCore, epoch: int, esn: int) -> m.StoreAnswer:
 
 
 def a_shard(*changes: Change) -> ShardCore:
-    """One of three, which has lost nothing and made these changes."""
+    """One of three, which has lost nothing, made these changes, and read an event log without a record."""
+    shard = a_shard_that_starts(*changes)
+    shard.handle(0, StatusesLearned(0, dict.fromkeys(range(3), FULLY_AUTHORITATIVE), 0))
+    return shard
+
+
+def a_shard_that_starts(*changes: Change) -> ShardCore:
+    """The same before it has read the event log."""
     return ShardCore(0, {number: (str(number),) for number in range(3)}, [Change(intact=True), *changes])
+
+
+def test_nothing_is_stored_before_the_event_log_is_known() -> None:
+    """It may say that this very shard is empty: what is stored on it would not count."""
+    shard = a_shard_that_starts()
+    for store in (m.Store(COPY, 1), m.Store(replace(COPY, run=1), 1), m.Store(COPY, 1, 1)):
+        refused = m.Stored(LSN, COPY.wave, store.copy.run, m.StoreAnswer.REBUILDING, 0, store.plan)
+        assert answers(shard, store) == [refused]
+    assert answers(shard, m.Seal(1, 1)) != []
+    shard.handle(0, StatusesLearned(0, dict.fromkeys(range(3), FULLY_AUTHORITATIVE), 0))
+    assert stored(shard, 2, 1) is m.StoreAnswer.OK
 
 
 def test_what_a_purge_is_of_is_stored_no_more() -> None:

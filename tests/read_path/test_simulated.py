@@ -12,11 +12,18 @@ from omniscient import problems
 
 from loghistory import open_run
 from loghistory.vocabularies.read_path import VOCABULARY
-from quorumlog.durations import SECOND
+from logwitness import check
+from quorumlog.durations import MICROSECOND, MILLISECOND, SECOND
+from quorumlog.events import CoreFactory
+from quorumlog.faults import Fault
 from quorumlog.hunting.simulate_command import simulate
 from quorumlog.protocol import SWARM
+from quorumlog.read_path.mutants.parts import with_cores
 from quorumlog.read_path.protocol import PROTOCOL
-from quorumlog.read_path.settings import SETTINGS
+from quorumlog.read_path.settings import SETTINGS, ReadPathConfiguration, ReadPathWorkload
+from quorumlog.read_path.shard import ShardCore
+from quorumlog.simulation.configuration import DiskTiming
+from quorumlog.simulation.network import Link
 
 _LOSING = ("losses", "losses-in-scd", "late-rewinds", "long-grace", "rack-away")
 
@@ -36,6 +43,44 @@ def test_every_acknowledged_record_is_delivered_once_and_in_order(setting: str, 
     assert outcome.converged
     assert list(problems(table.to_pylist())) == []
     assert outcome.counts["stream_record"] > 300
+
+
+class StoresAtOnce(ShardCore):
+    """A shard that stores before it has read the event log."""
+
+    knows_event_log = True
+
+
+def acknowledged_by_the_empty(seed: int, make_core: CoreFactory | None) -> int:
+    """Drain shard 0 again and again, and restart everybody once it is empty: so many records it acknowledges then."""
+    everybody, faults = (0, 1, 2, 3), list[Fault]()
+    for at in range(100, 1900, 300):
+        faults.append(Fault(at * MILLISECOND, "drain", nodes=(0,), lasting=5 * SECOND))
+        faults.append(Fault((at + 250) * MILLISECOND, "kill", nodes=everybody, lasting=5 * MILLISECOND))
+    configuration = ReadPathConfiguration(
+        shards=3,
+        sequencers=1,
+        readers=1,
+        replication={"NODE": 2},
+        spare=0,
+        duration=2 * SECOND,
+        plan=tuple(faults),
+        link=Link(delay=50 * MICROSECOND, jitter=50 * MICROSECOND),
+        disk=DiskTiming(least=50 * MICROSECOND, most=100 * MICROSECOND),
+        client_delay=100 * MICROSECOND,
+        workload=ReadPathWorkload(clients=5, think=MILLISECOND),
+    )
+    table, outcome = PROTOCOL.simulate(seed, configuration, make_core)
+    assert outcome.converged
+    (judged,) = check(table, ["empty-takes-nothing"], configuration=configuration.known_to_the_judge()).checks
+    return judged.violated
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+def test_a_shard_that_restarts_empty_acknowledges_nothing_before_it_knows(seed: int) -> None:
+    """All of a copyset restart with the sequencer, so nobody remembers that one of them leaves."""
+    assert acknowledged_by_the_empty(seed, None) == 0
+    assert acknowledged_by_the_empty(seed, with_cores(shard=StoresAtOnce)) > 0
 
 
 @pytest.mark.slow

@@ -158,6 +158,11 @@ class ShardCore(Donor):
         """Whether this shard lacks what was stored on it, and has not been rebuilt since."""
         return not self.contents.intact
 
+    @property
+    def knows_event_log(self) -> bool:
+        """Whether this process has read the event log: before that it does not know which shards leave."""
+        return self.version >= 0
+
     def _report_loss(self) -> None:
         """Say that the data is not coming back (read-path.md#lost-data-refuses)."""
         if self.lost:
@@ -223,9 +228,9 @@ class ShardCore(Donor):
         return both
 
     def _answer_to(self, message: m.Store) -> StoreAnswer:
-        """Source: read-path.md#shard-refuses, read-path.md#lost-data-refuses."""
+        """Source: read-path.md#shard-refuses, read-path.md#lost-data-refuses, read-path.md#knows-before-it-stores."""
         copy = message.copy
-        if self.lost or not self.leaving.isdisjoint(copy.copyset):
+        if self.lost or not self.knows_event_log or not self.leaving.isdisjoint(copy.copyset):
             return StoreAnswer.REBUILDING
         if message.plan:
             return StoreAnswer.OK if self._takes_of_donor(message) else StoreAnswer.REBUILDING
