@@ -144,6 +144,25 @@ def test_a_donor_is_done_when_all_have_stored_its_copies_and_its_own_is_amended_
     assert {*shard.contents.copies[LSN].copyset} == {0, 1, 2}
 
 
+def test_a_donor_says_that_an_epoch_is_recovered_once_a_later_one_is_released() -> None:
+    """Its own CLEAN may have overtaken that of the shard which it asks to store, and to purge before that."""
+    known_good, above = (new_copy(lsn_of(1, esn), (0, 3), b"12345678") for esn in (2, 5))
+    clean = Change(clean=(1, lsn_of(1, 3), lsn_of(1, 8)))
+    changes = [Change(intact=True), Change(copy=known_good), Change(copy=above), clean]
+    shard = ShardCore(0, LOCATIONS, changes)
+    shard.handle(0, NodesetsLearned({1: Nodeset({"NODE": 2}, {0: LOCATIONS[0], 2: LOCATIONS[2]})}))
+    answers(shard, m.Release(1, lsn_of(1, 7)))  # of the sequencer whose epoch was recovered
+    statuses = dict.fromkeys(LOCATIONS, FULLY_AUTHORITATIVE) | {3: UNDERREPLICATION}
+    learned = StatusesLearned(1, statuses, 0, frozenset({3}), frozenset({3}), plan=1)
+
+    def asked(effects: list[Effect]) -> set[tuple[int, int]]:
+        sent = [each.message for each in effects if isinstance(each, Send)]
+        return {(each.copy.lsn, each.epoch) for each in sent if isinstance(each, m.Store)}
+
+    assert asked(shard.handle(0, learned)) == {(known_good.lsn, 0)}
+    assert asked(shard.handle(0, Received(NODE, m.Release(2, lsn_of(2, 0))))) == {(above.lsn, 1)}
+
+
 def test_what_is_released_does_not_put_off_that_a_donor_asks_again() -> None:
     shard, effects = a_donor(0, (0, 1, 3), 3, 3)
     assert SetTimer("rebuild", shard.settings.retry) in effects

@@ -111,7 +111,8 @@ class ShardGap(FromShard, frozen=True):
 class Store(Message, frozen=True):
     """To a shard: keep this copy durably. ``epoch``: that of the sequencer, or which is recovered.
 
-    A donor that writes it anew for a lost shard names its ``plan``, and the last epoch that is recovered.
+    A donor that writes it anew for a lost shard names its ``plan``, and the last epoch that it knows to be recovered
+    on all shards.
     """
 
     copy: Copy

@@ -81,7 +81,7 @@ class Donor(Shipping):
         mine = self._to_amend()
         donates = [copy for copy in mine if self._in_vain >= _PATIENCE or self._is_donor(copy)]
         for copy in donates[:_AT_ONCE]:
-            if copy.lsn <= self.released and copy.lsn not in self._tasks:
+            if self._is_settled(copy.lsn) and copy.lsn not in self._tasks:
                 self._take_up(copy)
         if mine:
             self._retry()
@@ -89,6 +89,17 @@ class Donor(Shipping):
             self._done_plan = self._plan
             word = LogRecord(Word.DONE, self.number, self.number, self._plan, self._authoritative())
             self._effects.append(TellEventLog(word))
+
+    def _is_settled(self, lsn: int) -> bool:
+        """Whether a record is released; in a later epoch if a recovery settled with it, which is over only then.
+
+        Source: read-path.md#rebuilding-donors.
+        """
+        epoch = r.epoch_of(lsn)
+        known_good, _ = self.contents.clean.get(epoch, (0, 0))
+        if epoch <= self.contents.last_clean and lsn > known_good:
+            return r.epoch_of(self.released) > epoch
+        return lsn <= self.released
 
     def _retry(self) -> None:
         """Ask again after a while; what is released in the meantime does not put that off."""
@@ -156,7 +167,7 @@ class Donor(Shipping):
             if shard == self.number:
                 self._persist(Change(copy=amended), lambda: self._rebuilt_at(self.number, lsn, plan))
             else:
-                self._effects.append(Send(shard, Store(amended, self.contents.last_clean, plan)))
+                self._effects.append(Send(shard, Store(amended, r.epoch_of(self.released) - 1, plan)))
 
     @staticmethod
     def _amended(task: _Task, shard: int) -> Copy:
