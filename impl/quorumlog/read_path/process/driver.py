@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -59,7 +59,7 @@ class Place:
     cluster_key: bytes
     history: History
     make_core: Callable[..., Any]
-    peers: dict[int, Peer]
+    peers: Mapping[int, Outlet]
     process: Supervised
     failed: Callable[[str], None]
 

@@ -1,0 +1,172 @@
+"""The driver of a shard alone, on a real disk and with a real history: what leaves the process, and when.
+
+A shard of a run on real processes is killed, but its machine goes on: no run shows that an answer came before the sync.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from loghistory import HybridClock
+from quorumlog.cluster.log_client import Log, LogPlace
+from quorumlog.node.recording import HistoryFile, find_history, whole_events
+from quorumlog.node.supervised import Supervised
+from quorumlog.read_path import messages as m
+from quorumlog.read_path.core import Role, make_core
+from quorumlog.read_path.process.configuration import ProcessConfiguration
+from quorumlog.read_path.process.driver import Place
+from quorumlog.read_path.process.internal import FORM, LOG, Internal
+from quorumlog.read_path.process.shards import ShardDriver
+from quorumlog.read_path.records import new_copy
+from quorumlog.read_path.rules import lsn_of
+from quorumlog.storage.disk import FlushFailed, SyncPoint
+from quorumlog.storage.files import FileDisk
+
+SEQUENCER = 1
+
+
+class HeldDisk(FileDisk):
+    """A disk whose syncs, once it is open, begin when they are asked for, and end when they may or fail."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.may_sync = threading.Semaphore(0)
+        self.opened = self.fails = False
+
+    def sync_point(self, path: str) -> SyncPoint:
+        point, disk = super().sync_point(path), self
+
+        class Waits:
+            def run(self) -> None:
+                assert not disk.opened or disk.may_sync.acquire(timeout=5)
+                if disk.fails:
+                    raise FlushFailed(f"{path}: sync failed")
+                point.run()
+
+        return Waits()
+
+
+@dataclass(eq=False)
+class Shard:
+    """Shard 0, which knows the log that all follow; what it sends is noted with what its history file has by then."""
+
+    directory: Path
+    sent: list[tuple[Any, list[str]]] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        configuration = ProcessConfiguration(
+            node=0,
+            cluster="test",
+            addresses={0: "127.0.0.1:1", SEQUENCER: "127.0.0.1:2"},
+            roles={0: Role.SHARD, SEQUENCER: Role.SEQUENCER},
+            locations={0: ("R", "C", "W", "K", "N0")},
+            internal=LogPlace(LOG, {0: "127.0.0.1:3"}),
+            data="",
+            replication={"NODE": 1},
+        )
+        clock = HybridClock()
+        self.file = self.directory / "node-0.jsonl"
+        self.disk = HeldDisk(self.directory / "disk")
+        place = Place(
+            configuration=configuration,
+            incarnation=0,
+            cluster_key=b"",
+            history=HistoryFile(self.file, clock, {"node": 0, "incarnation": 0}),
+            make_core=make_core,
+            peers={SEQUENCER: self},
+            process=Supervised("shard 0", None),
+            failed=self.failures.append,
+        )
+        self.driver = ShardDriver(place, self.disk, lost_power=False)
+        self.disk.opened = True
+        log = Log(LOG, FORM, configuration.internal, clock, 1)
+        self.driver.internal = Internal(log, (0,), 1, 1, self.driver)
+        self.driver.begin()
+
+    def hand_over(self, messages: Sequence[Any]) -> None:
+        """The sequencer is sent these."""
+        found = find_history(self.file)
+        kinds = [] if found is None else [event.kind for event in whole_events(found)]
+        self.sent += [(message, kinds) for message in messages]
+
+    def store(self, esn: int) -> None:
+        """The sequencer has a record stored."""
+        self.driver.received(SEQUENCER, [m.Store(new_copy(lsn_of(1, esn), (0,), b"12345678"), 1)])
+
+    @property
+    def stored(self) -> list[int]:
+        """What it said that it has stored."""
+        return [message.lsn for message, _ in self.sent if isinstance(message, m.Stored)]
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait until it holds, for a second at most."""
+    for _ in range(200):
+        if condition():
+            return
+        await asyncio.sleep(0.005)
+
+
+def play(tmp_path: Path, body: Callable[[Shard], Coroutine[Any, Any, None]]) -> None:
+    """Do this with a shard, and let its last syncs pass."""
+
+    async def whole() -> None:
+        shard = Shard(tmp_path)
+        try:
+            await body(shard)
+        finally:
+            shard.disk.may_sync.release(100)
+            await shard.driver.close()
+
+    asyncio.run(asyncio.wait_for(whole(), 20))
+
+
+def test_an_answer_leaves_when_a_sync_that_began_later_has_ended(tmp_path: Path) -> None:
+    """What was written while a sync was under way waits for the next one."""
+
+    async def body(shard: Shard) -> None:
+        shard.store(1)
+        shard.store(2)
+        await asyncio.sleep(0.05)
+        assert shard.stored == []
+        shard.disk.may_sync.release()
+        await until(lambda: shard.stored)
+        await asyncio.sleep(0.05)
+        assert shard.stored == [lsn_of(1, 1)]
+        shard.disk.may_sync.release()
+        await until(lambda: len(shard.stored) == 2)
+        assert shard.stored == [lsn_of(1, 1), lsn_of(1, 2)]
+
+    play(tmp_path, body)
+
+
+def test_an_answer_leaves_when_what_led_to_it_is_recorded(tmp_path: Path) -> None:
+    async def body(shard: Shard) -> None:
+        shard.disk.may_sync.release(2)
+        for esn in (1, 2):
+            shard.store(esn)
+            await until(lambda esn=esn: len(shard.stored) == esn)  # type: ignore[misc]
+        assert [kinds.count("copy") for _, kinds in shard.sent] == [1, 2]
+
+    play(tmp_path, body)
+
+
+def test_a_shard_whose_sync_fails_answers_nothing_more(tmp_path: Path) -> None:
+    async def body(shard: Shard) -> None:
+        shard.disk.fails = True
+        shard.store(1)
+        shard.store(2)
+        shard.disk.may_sync.release(2)
+        await until(lambda: shard.failures)
+        await asyncio.sleep(0.05)
+        assert shard.stored == []
+        assert len(shard.failures) == 1
+        assert "sync failed" in shard.failures[0]
+
+    play(tmp_path, body)
