@@ -1,12 +1,14 @@
-"""The twin of the check of lives on the read path, written from its rule."""
+"""The twins of the checks of lives on the read path, and of servers of pull queries, written from their rules."""
 
 from __future__ import annotations
 
 from plain import GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain
 
+from loghistory.vocabularies.pull_queries import VOCABULARY as OF_SERVERS
 from loghistory.vocabularies.read_path import VOCABULARY
 
 OWN = {kind.word for kind in VOCABULARY.kinds}
+DEEDS = {kind.word for kind in OF_SERVERS.kinds} - {"serve"}
 
 
 def acts_in_its_life(history: History) -> Count:
@@ -37,4 +39,18 @@ def acts_in_its_life(history: History) -> Count:
     return count
 
 
-TWINS: dict[str, Plain] = {"acts-in-its-life": acts_in_its_life}
+def acts_while_it_serves(history: History) -> Count:
+    """pull-queries.md#acts-while-it-serves."""
+    count = Count()
+    for node in {e.node for e in history.events if e.kind == "serve"}:
+        own = [e.kind for e in history.events if e.node == node and e.process is None]
+        turns: list[str] = []
+        for kind in own[own.index("serve") :]:
+            if kind in DEEDS:
+                count += JUDGED if turns[-1] == "serve" else JUDGED + VIOLATED
+            elif kind == "serve" or kind in GONE:
+                turns.append(kind)
+    return count
+
+
+TWINS: dict[str, Plain] = {"acts-in-its-life": acts_in_its_life, "acts-while-it-serves": acts_while_it_serves}

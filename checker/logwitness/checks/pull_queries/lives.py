@@ -1,0 +1,77 @@
+"""Lives of servers: one acts while it serves, and does nothing from its end on until it serves again.
+
+Of a server that has not yet served in this record nothing is concluded. Source: pull-queries.md#acts-while-it-serves.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from loghistory.schema import Kind
+from loghistory.vocabularies.pull_queries import VOCABULARY
+
+from ..codes import ENDS, NULL, code, lookup
+from ..columns import Columns
+from ..contract import Check, Family, Setting, Tally, Verdicts, violated
+from .protocol import PULL_QUERIES
+
+LIVES = Check(
+    id="acts-while-it-serves",
+    rule="A server does nothing from the end of its life until it serves again.",
+    source=("pull-queries.md#acts-while-it-serves",),
+    fact="something that a server did since it served first",
+    sentence="Node {node} did something, although its life was over and it had not served again.",
+    kinds=(Kind.SERVE,),
+    columns=("node",),
+)
+
+_SERVE = code(Kind.SERVE)
+_DEEDS = frozenset(Kind(kind.word) for kind in VOCABULARY.kinds) - {Kind.SERVE}
+_LIFE = frozenset({Kind.SERVE, Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR})
+_TURNS = (_SERVE, *ENDS)
+_IS_DEED = lookup(_DEEDS)
+_SERVES = -1
+
+
+class LivesFold:
+    """Judges the lives of one log's servers; see the module."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._tally = Tally(LIVES, setting.keep)
+        self._over: dict[int, int] = {}
+        """By node that has served: the event that ended its life, or `_SERVES`."""
+
+    def feed(self, columns: Columns) -> None:
+        """Take the next events: those of each node, from one turn of its life to the next."""
+        kinds, own = columns.kind, (columns.node >= 0) & (columns.process == NULL)
+        turns = np.isin(kinds, _TURNS) & own
+        places = np.flatnonzero(turns | (_IS_DEED[kinds] & own))
+        order = places[np.argsort(columns.node[places], kind="stable")]
+        begins = np.flatnonzero(turns[order] | (np.diff(columns.node[order], prepend=-1) != 0)).tolist()
+        for begin, end in zip(begins, [*begins[1:], len(order)], strict=False):
+            first, node, deeds = int(order[begin]), int(columns.node[order[begin]]), order[begin:end]
+            if turns[first]:
+                self._turns(node, int(kinds[first]), int(columns.seq[first]))
+                deeds = deeds[1:]
+            if node in self._over:
+                self._tally.judged += len(deeds)
+                if self._over[node] != _SERVES:
+                    for seq in columns.seq[deeds].tolist():
+                        self._tally.violation(self._over[node], seq, node=node)
+
+    def _turns(self, node: int, kind: int, seq: int) -> None:
+        if kind == _SERVE:
+            self._over[node] = _SERVES
+        elif self._over.get(node) == _SERVES:
+            self._over[node] = seq
+
+    def violated(self) -> frozenset[str]:
+        """The ids of the checks that are violated so far (`Watchful`)."""
+        return violated((self._tally,))
+
+    def finish(self) -> Verdicts:
+        """The outcome, once all events were taken."""
+        return Verdicts((self._tally.outcome(),))
+
+
+FAMILY = Family("pull_queries_lives", (LIVES,), _DEEDS | _LIFE, ("node", "process"), LivesFold, PULL_QUERIES)
