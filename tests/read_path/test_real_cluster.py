@@ -153,6 +153,13 @@ def test_what_was_acknowledged_outlives_sigkill_and_strangers_are_refused(tmp_pa
                     await asyncio.sleep(0.01)
                 assert values == [*range(1, 41)]
                 sequencer.close()
+                await processes.kill(1)
+                await processes.start(1)
+                await processes.wait_for(1)
+                sequencer = await processes.client(1)
+                async with asyncio.timeout(10):  # its records in the log that all follow are not those of its last life
+                    assert (await sequencer.append_record(bytes(8))).lsn == lsn_of(2, 1)
+                sequencer.close()
                 reader.close()
         said = (tmp_path / "processes" / "node-0.stderr").read_text()
         assert "not a message of this protocol" in said

@@ -1,4 +1,4 @@
-"""The driver of a shard alone, on a real disk and with a real history: what leaves the process, and when.
+"""The driver of a shard alone, with its connections, on a real disk and with a real history: what leaves, and when.
 
 A shard of a run on real processes is killed, but its machine goes on: no run shows that an answer came before the sync.
 """
@@ -6,28 +6,39 @@ A shard of a run on real processes is killed, but its machine goes on: no run sh
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from loghistory import HybridClock
 from quorumlog.cluster.log_client import Log, LogPlace
+from quorumlog.node.connection import Connection
+from quorumlog.node.framing import Hello
+from quorumlog.node.framing import Role as HelloRole
+from quorumlog.node.framing import frame as as_frame
 from quorumlog.node.recording import HistoryFile, find_history, whole_events
 from quorumlog.node.supervised import Supervised
+from quorumlog.node.supervision import STOPPED
 from quorumlog.read_path import messages as m
 from quorumlog.read_path.core import Role, make_core
+from quorumlog.read_path.process.calls import MESSAGES
 from quorumlog.read_path.process.configuration import ProcessConfiguration
 from quorumlog.read_path.process.driver import Place
 from quorumlog.read_path.process.internal import FORM, LOG, Internal
+from quorumlog.read_path.process.lines import Line
+from quorumlog.read_path.process.process import PathProcess
 from quorumlog.read_path.process.shards import ShardDriver
 from quorumlog.read_path.records import new_copy
 from quorumlog.read_path.rules import lsn_of
 from quorumlog.storage.disk import FlushFailed, SyncPoint
 from quorumlog.storage.files import FileDisk
 
-SEQUENCER = 1
+SEQUENCER, READER = 1, 2
 
 
 class HeldDisk(FileDisk):
@@ -51,6 +62,20 @@ class HeldDisk(FileDisk):
         return Waits()
 
 
+def configured(port: int = 1, data: str = "") -> ProcessConfiguration:
+    """Shard 0; nobody listens where the log that all follow should be."""
+    return ProcessConfiguration(
+        node=0,
+        cluster="test",
+        addresses={0: f"127.0.0.1:{port}", SEQUENCER: "127.0.0.1:2", READER: "127.0.0.1:4"},
+        roles={0: Role.SHARD, SEQUENCER: Role.SEQUENCER, READER: Role.READER},
+        locations={0: ("R", "C", "W", "K", "N0")},
+        internal=LogPlace(LOG, {0: "127.0.0.1:3"}),
+        data=data,
+        replication={"NODE": 1},
+    )
+
+
 @dataclass(eq=False)
 class Shard:
     """Shard 0, which knows the log that all follow; what it sends is noted with what its history file has by then."""
@@ -60,16 +85,7 @@ class Shard:
     failures: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        configuration = ProcessConfiguration(
-            node=0,
-            cluster="test",
-            addresses={0: "127.0.0.1:1", SEQUENCER: "127.0.0.1:2"},
-            roles={0: Role.SHARD, SEQUENCER: Role.SEQUENCER},
-            locations={0: ("R", "C", "W", "K", "N0")},
-            internal=LogPlace(LOG, {0: "127.0.0.1:3"}),
-            data="",
-            replication={"NODE": 1},
-        )
+        configuration = configured()
         clock = HybridClock()
         self.file = self.directory / "node-0.jsonl"
         self.disk = HeldDisk(self.directory / "disk")
@@ -91,9 +107,12 @@ class Shard:
 
     def hand_over(self, messages: Sequence[Any]) -> None:
         """The sequencer is sent these."""
+        self.sent += [(message, self.written()) for message in messages]
+
+    def written(self) -> list[str]:
+        """The kinds of the events that are in the history file."""
         found = find_history(self.file)
-        kinds = [] if found is None else [event.kind for event in whole_events(found)]
-        self.sent += [(message, kinds) for message in messages]
+        return [] if found is None else [event.kind for event in whole_events(found)]
 
     def store(self, esn: int) -> None:
         """The sequencer has a record stored."""
@@ -103,6 +122,26 @@ class Shard:
     def stored(self) -> list[int]:
         """What it said that it has stored."""
         return [message.lsn for message, _ in self.sent if isinstance(message, m.Stored)]
+
+
+class Told(Connection):
+    """A connection to a reader: what is sent over it, with what the history file has by then."""
+
+    def __init__(self, written: Callable[[], list[str]]) -> None:
+        super().__init__(Hello(HelloRole.NODE, 0, b""))
+        self._written = written
+        self.sent: list[tuple[Any, list[str]]] = []
+
+    @property
+    def open(self) -> bool:
+        """Always."""
+        return True
+
+    def send(self, frame: bytes) -> bool:
+        """Note the messages of a frame."""
+        _, messages = MESSAGES.decode(frame[len(as_frame(b"")) :])
+        self.sent += [(message, self._written()) for message in messages]
+        return True
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -157,6 +196,39 @@ def test_an_answer_leaves_when_what_led_to_it_is_recorded(tmp_path: Path) -> Non
     play(tmp_path, body)
 
 
+def test_what_is_shipped_is_recorded_before_it_leaves(tmp_path: Path) -> None:
+    async def body(shard: Shard) -> None:
+        shard.disk.may_sync.release(2)
+        connection = Told(shard.written)
+        shard.driver.opened(READER, connection)
+        shard.store(1)
+        await until(lambda: shard.stored)
+        lsn = lsn_of(1, 1)
+        shard.driver.received(SEQUENCER, [m.Release(1, lsn)])
+        shard.driver.received(READER, [m.Start(1, 1, lsn, lsn, lsn, None)])
+        await until(lambda: len(connection.sent) > 1)
+        (kinds,) = (kinds for message, kinds in connection.sent if isinstance(message, m.Records))
+        assert "ship" in kinds
+
+    play(tmp_path, body)
+
+
+def test_what_cannot_be_sent_over_a_cut_link_waits_in_its_order() -> None:
+    async def body() -> None:
+        cut, connection = {READER}, Told(list)
+        line = Line(connection, READER, HybridClock(), lambda: cut)
+        messages = [m.Stop(stream) for stream in range(4)]
+        line.hand_over(messages[:1])
+        line.hand_over(messages[1:2])
+        line.watch()
+        assert connection.sent == []
+        cut.clear()
+        line.hand_over(messages[2:])
+        assert [message for message, _ in connection.sent] == messages
+
+    asyncio.run(body())
+
+
 def test_a_shard_whose_sync_fails_answers_nothing_more(tmp_path: Path) -> None:
     async def body(shard: Shard) -> None:
         shard.disk.fails = True
@@ -170,3 +242,20 @@ def test_a_shard_whose_sync_fails_answers_nothing_more(tmp_path: Path) -> None:
         assert "sync failed" in shard.failures[0]
 
     play(tmp_path, body)
+
+
+def test_a_process_serves_nobody_before_it_has_read_the_log_that_all_follow(tmp_path: Path) -> None:
+    """Source: read-path.md#knows-before-it-stores."""
+
+    async def body() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        process = PathProcess(configured(port, str(tmp_path / "disk")), None)
+        running = asyncio.create_task(process.run())
+        await asyncio.sleep(0.4)
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", port)
+        process.end(STOPPED)
+        await running
+
+    asyncio.run(asyncio.wait_for(body(), 20))
