@@ -486,6 +486,16 @@ def rows_are_the_table(history: History) -> Count:
     return count
 
 
+def changelog_in_order(history: History) -> Count:
+    """pull-queries.md#changelog-in-order."""
+    count = Count()
+    shown = [e for e in history.events if e.kind == "changelog"]
+    for partition in {e.partition for e in shown}:
+        for before, e in pairwise(e for e in shown if e.partition == partition):
+            count += JUDGED if e.offset == before.offset + 1 else JUDGED + VIOLATED
+    return count
+
+
 def takeover_comes_first(history: History) -> Count:
     """pull-queries.md#takeover-comes-first."""
     count = Count()
@@ -1191,6 +1201,7 @@ TWINS: dict[str, Plain] = {
     "active-stays": active_stays,
     "folds-in-order": folds_in_order,
     "takeover-comes-first": takeover_comes_first,
+    "changelog-in-order": changelog_in_order,
     "reports-are-true": reports_are_true,
     "report-times-rise": report_times_rise,
     "assignments-are-prefixes": assignments_are_prefixes,
