@@ -35,7 +35,6 @@ Result = dict[str, Any]
 
 STAGE = "simulation"
 PROCESSES = 2
-_SHRINK_ATTEMPTS = 40
 
 
 def simulation(rules: Path | None, seeds: int, say: Say, protocol: str | None = None) -> Iterator[Result]:
@@ -69,7 +68,7 @@ def simulation(rules: Path | None, seeds: int, say: Say, protocol: str | None = 
         say(f"{seed + 1} of {seeds} runs, {len(first)} checks violated")
     for check, found in sorted(first.items(), key=lambda item: -counts[item[0]]):
         say(f"shrinking the faults of seed {found.seed} for {check}")
-        small = shrunk(candidate, found, _SHRINK_ATTEMPTS)
+        small = shrunk(candidate, found)
         sentence = f"{counts[check]} of {seeds} runs, first seed {small.seed}: {small.sentence}"
         faults = f"{len(small.plan)} of {len(found.plan)} faults are enough"
         yield _result(check, "violated", sentence, _again(candidate, small.seed, small.configuration), shows=faults)
