@@ -77,6 +77,12 @@ def test_one_that_does_not_is_a_story(place: Path) -> None:
     ]
 
 
+def test_the_headline_counts_violations_not_checks(place: Path) -> None:
+    _write(place / "runs" / "worse", [3, 4, 2, 1])
+    headline = _check("runs/worse").stdout.splitlines()[0]
+    assert headline == "runs/worse  violated  4 events, 7 checks, 22 facts, 2 violations, 1 unjudged"
+
+
 def test_quiet_prints_only_what_does_not_hold(place: Path) -> None:
     silent = _check("-q", "runs/good")
     assert (silent.exit_code, silent.output) == (0, "")
