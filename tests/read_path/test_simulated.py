@@ -16,6 +16,7 @@ from logwitness import check
 from quorumlog.durations import MICROSECOND, MILLISECOND, SECOND
 from quorumlog.events import CoreFactory
 from quorumlog.faults import Fault
+from quorumlog.hunting.judge import Candidate, judge_seed
 from quorumlog.hunting.simulate_command import simulate
 from quorumlog.protocol import SWARM
 from quorumlog.read_path.mutants.parts import with_cores
@@ -122,3 +123,8 @@ def test_the_command_simulates_it(tmp_path: Path) -> None:
     done = CliRunner().invoke(simulate, arguments)
     assert done.exit_code == 0, done.output
     assert open_run(directory).manifest.made_by["protocol"] == "read-path"
+
+
+def test_no_donor_is_done_while_a_recovery_stores_what_it_has_a_copy_of() -> None:
+    """In this run all donors were done while a record, which a recovery was storing, was on one shard alone."""
+    assert judge_seed(Candidate("read-path"), 3_000_071).rejections == ()

@@ -83,12 +83,17 @@ class Donor(Shipping):
         for copy in donates[:_AT_ONCE]:
             if self._is_settled(copy.lsn) and copy.lsn not in self._tasks:
                 self._take_up(copy)
-        if mine:
+        if mine or self._recovery_under_way():
             self._retry()
         else:
             self._done_plan = self._plan
             word = LogRecord(Word.DONE, self.number, self.number, self._plan, self._authoritative())
             self._effects.append(TellEventLog(word))
+
+    def _recovery_under_way(self) -> bool:
+        """Whether a copy is of a recovery that is not over: others of its copyset may not have theirs yet."""
+        clean = self.contents.last_clean
+        return any(copy.run and r.epoch_of(copy.lsn) > clean for copy in self.contents.copies.values())
 
     def _is_settled(self, lsn: int) -> bool:
         """Whether a record is released; in a later epoch if a recovery settled with it, which is over only then.
