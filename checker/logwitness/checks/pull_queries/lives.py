@@ -5,14 +5,13 @@ Of a server that has not yet served in this record nothing is concluded. Source:
 
 from __future__ import annotations
 
-import numpy as np
-
 from loghistory.schema import Kind
 from loghistory.vocabularies.pull_queries import VOCABULARY
 
-from ..codes import ENDS, NULL, code, lookup
+from ..codes import code, lookup
 from ..columns import Columns
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
+from ..lives import NO_TURN, between_turns
 from .protocol import PULL_QUERIES
 
 LIVES = Check(
@@ -28,7 +27,6 @@ LIVES = Check(
 _SERVE = code(Kind.SERVE)
 _DEEDS = frozenset(Kind(kind.word) for kind in VOCABULARY.kinds) - {Kind.SERVE}
 _LIFE = frozenset({Kind.SERVE, Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR})
-_TURNS = (_SERVE, *ENDS)
 _IS_DEED = lookup(_DEEDS)
 _SERVES = -1
 
@@ -43,16 +41,9 @@ class LivesFold:
 
     def feed(self, columns: Columns) -> None:
         """Take the next events: those of each node, from one turn of its life to the next."""
-        kinds, own = columns.kind, (columns.node >= 0) & (columns.process == NULL)
-        turns = np.isin(kinds, _TURNS) & own
-        places = np.flatnonzero(turns | (_IS_DEED[kinds] & own))
-        order = places[np.argsort(columns.node[places], kind="stable")]
-        begins = np.flatnonzero(turns[order] | (np.diff(columns.node[order], prepend=-1) != 0)).tolist()
-        for begin, end in zip(begins, [*begins[1:], len(order)], strict=False):
-            first, node, deeds = int(order[begin]), int(columns.node[order[begin]]), order[begin:end]
-            if turns[first]:
-                self._turns(node, int(kinds[first]), int(columns.seq[first]))
-                deeds = deeds[1:]
+        for node, turn, deeds in between_turns(columns, _SERVE, _IS_DEED):
+            if turn != NO_TURN:
+                self._turns(node, int(columns.kind[turn]), int(columns.seq[turn]))
             if node in self._over:
                 self._tally.judged += len(deeds)
                 if self._over[node] != _SERVES:

@@ -13,9 +13,10 @@ import numpy as np
 from loghistory.schema import Kind
 from loghistory.vocabularies.read_path import VOCABULARY
 
-from ..codes import ENDS, NO_NODE, NULL, code, lookup
+from ..codes import NO_NODE, NULL, code, lookup
 from ..columns import Array, Columns
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
+from ..lives import NO_TURN, between_turns
 from .protocol import READ_PATH
 
 LIVES = Check(
@@ -38,7 +39,6 @@ _OWN = frozenset(Kind(kind.word) for kind in VOCABULARY.kinds)
 _LIFE = frozenset({Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR})
 _IS_OWN = lookup(_OWN)
 _IS_OF_READER = lookup({kind for kind in _OWN if kind.startswith("stream_")})
-_TURNS = (_TAKES_PART, *ENDS)
 
 
 @dataclass(slots=True)
@@ -60,20 +60,11 @@ class LivesFold:
 
     def feed(self, columns: Columns) -> None:
         """Take the next events: of each node, piece by piece between the turns of its life."""
-        kinds = columns.kind
-        turns = np.isin(kinds, _TURNS)
-        wanted = (turns | _IS_OWN[kinds]) & (columns.node >= 0) & (columns.process == NULL)
-        places = np.flatnonzero(wanted)
-        order = places[np.argsort(columns.node[places], kind="stable")]
-        nodes = columns.node[order]
-        begins = np.flatnonzero(turns[order] | (np.diff(nodes, prepend=-1) != 0))
-        for begin, end in zip(begins.tolist(), np.append(begins[1:], len(order))[: len(begins)].tolist(), strict=True):
-            piece = order[begin:end]
-            if turns[piece[0]]:
-                self._turn(columns, int(piece[0]))
-                piece = piece[1:]
+        for node, turn, piece in between_turns(columns, _TAKES_PART, _IS_OWN):
+            if turn != NO_TURN:
+                self._turn(columns, turn)
             if len(piece):
-                self._piece(columns, int(nodes[begin]), piece)
+                self._piece(columns, node, piece)
 
     def _turn(self, columns: Columns, at: int) -> None:
         node, seq, kind = int(columns.node[at]), int(columns.seq[at]), int(columns.kind[at])

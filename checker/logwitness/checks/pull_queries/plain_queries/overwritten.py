@@ -95,7 +95,8 @@ def for_tables(columns: Columns, plain: Plain) -> Array:
     if few:
         hidden[heard] = before_others(node << 15 | peer, np.zeros_like(node), heard, (owner << 15 | other, looks)) >= 0
     hidden[reports] &= right[reports] & as_reported
-    hidden[_of(columns, _CHANGELOG)] = right[_of(columns, _CHANGELOG)]
+    logs = _of(columns, _CHANGELOG)
+    hidden[logs] = right[logs]
     return hidden
 
 
