@@ -22,14 +22,15 @@ Row: TypeAlias = tuple[Any, ...]
 WORDS = tuple(c.name for c in COLUMNS if pa.types.is_dictionary(c.type))
 """Columns that hold few different words; they are dictionary encoded."""
 
-_LIMITS = {pa.int8(): 7, pa.int32(): 31, pa.int64(): 63}
+INTEGERS = {pa.int8(): 7, pa.int32(): 31, pa.int64(): 63}
+"""The types of columns of integers, and how many bits a value has besides its sign."""
 _SEQ = 0
 _SHARED = 1 << 13
 
 
 def integer_range(kind: pa.DataType) -> tuple[int, int]:
     """Smallest and largest value of an integer column."""
-    bits = _LIMITS[kind]
+    bits = INTEGERS[kind]
     return -(1 << bits), (1 << bits) - 1
 
 
@@ -40,7 +41,7 @@ def limits(column: Column) -> tuple[int, int]:
 
 def expected(kind: pa.DataType) -> str:
     """What a column of this type holds, in words for a message."""
-    if kind not in _LIMITS:
+    if kind not in INTEGERS:
         return "a string"
     low, high = integer_range(kind)
     return f"an integer from {low} to {high}"
@@ -60,7 +61,7 @@ def from_rows(rows: Sequence[Row], file: str = "memory") -> pa.RecordBatch:
             arrays.append(_nulls(column.type).slice(0, size) if size <= _SHARED else pa.nulls(size, column.type))
             continue
         try:
-            arrays.append(_array(values, column.type))
+            arrays.append(array_of(values, column.type))
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             raise _wrong_type(rows, values, column.type, column.name, file) from None
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
@@ -72,9 +73,12 @@ def _nulls(kind: pa.DataType) -> pa.Array:
     return pa.nulls(_SHARED, kind)
 
 
-def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Values as an array. A conversion alone would cut floats off to integers and take bytes for text."""
-    plain_type = int if kind in _LIMITS else str
+def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Values as an array. A conversion alone would cut floats off to integers and take bytes for text.
+
+    Raises `pa.ArrowException`, TypeError, ValueError or OverflowError.
+    """
+    plain_type = int if kind in INTEGERS else str
     for found in set(map(type, values)):
         if (
             found is not plain_type
@@ -90,7 +94,7 @@ def _wrong_type(rows: Sequence[Row], values: Sequence[Any], kind: pa.DataType, n
         if value is None:
             continue
         try:
-            _array([value], kind)
+            array_of([value], kind)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             problem = f"{quote(value)} is not {expected(kind)}"
             return HistoryError(file, row[_SEQ], name, problem, "correct what records it", place="event")

@@ -52,7 +52,7 @@ class RunSink:
         self._stream = FileSink(self.directory / (_EVENTS + streamed.suffix))
         self._tally = Tally()
 
-    def write(self, rows: Sequence[Row], batch: pa.RecordBatch) -> None:
+    def write(self, rows: Callable[[], Sequence[Row]], batch: pa.RecordBatch) -> None:
         """Write the events to the file and count them for the manifest. Raises OSError."""
         self._tally.add(batch)
         self._stream.write(rows, batch)

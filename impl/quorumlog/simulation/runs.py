@@ -62,7 +62,7 @@ class _Watched:
         self.enough = False
         self._watch = watch
 
-    def write(self, rows: Sequence[Row], batch: pa.RecordBatch) -> None:
+    def write(self, rows: Callable[[], Sequence[Row]], batch: pa.RecordBatch) -> None:
         self.enough = self.enough or self._watch(batch)
 
     def flush(self) -> None:
