@@ -21,6 +21,8 @@ CleanUnnoticed(completed) == emptied                                         \* 
 WipedAnswers(s) == "started"                                                 \* Says
 UnavailableDropped(stat) ==                                                  \* InForce
     [s \in DOMAIN stat |-> IF stat[s] = "unavailable" THEN "empty" ELSE stat[s]]
+UnavailableForgone(stat) ==                                                  \* InForce
+    [s \in DOMAIN stat |-> IF stat[s] = "unavailable" THEN "under" ELSE stat[s]]
 ReleaseIgnored == Last                                                       \* Limit
 NeverWaits(verdict) == FALSE                                                 \* MustWait
 StartKeepsNext(r, s) == r.next[s]                                            \* NextAtStart

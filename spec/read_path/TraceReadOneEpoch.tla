@@ -36,9 +36,7 @@ GivenEpochOf(place) == Given.places[place][1]
 GivenEsnOf(place) == Given.places[place][2]
 Nodeset(place) == Given.nodesets[GivenEpochOf(place)]
 GivenProperty == Nodeset(reader.at).scopes
-GivenInForce(stat) ==              \* read-path.md#guaranteed-delivery
-    [s \in Nodeset(reader.at).shards |->
-        IF Given.guaranteed /\ stat[s] = "unavailable" /\ s \notin reader.reading THEN "under" ELSE stat[s]]
+GivenInForce(stat) == [s \in Nodeset(reader.at).shards |-> stat[s]]
 GivenInScd(r) == r.mode = "scd" /\ ~Given.guaranteed
 GivenDeliverable(r) == r.at \in r.buffer
 TrimPassedBy(r) == FALSE           \* TrimFirst: the reader may be set not to skip what is trimmed

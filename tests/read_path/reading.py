@@ -54,7 +54,7 @@ class Reading:
         self.now, self.timers, self.windows, self.asked = 0, dict[str, int](), list[m.Window](), list[int]()
         given = {ord(name) - ord("a"): status for name, status in scenario.get("statuses", {}).items()}
         self.statuses = dict.fromkeys(range(count), FULLY_AUTHORITATIVE) | given
-        self.give(StatusesLearned(0, self.statuses, 0))
+        self.give(StatusesLearned(0, self.statuses, 0, given_up=scenario.get("given_up", False)))
         self.give(Started())
 
     def give(self, event: Event) -> None:

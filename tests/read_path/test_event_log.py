@@ -43,3 +43,13 @@ def test_an_empty_shard_is_back_when_it_acknowledges_and_not_because_its_data_is
     log.fold(LogRecord(Word.ACKNOWLEDGE, 0))
     assert log.statuses[0] == FULLY_AUTHORITATIVE
     assert log.leaving == {1}
+
+
+def test_that_a_rebuilding_was_given_up_is_never_forgotten() -> None:
+    """Donors of two plans may have left different copysets (read-path.md#guaranteed-delivery)."""
+    rebuilt = (LogRecord(Word.REBUILD, 0), done(1, 1), done(2, 1), done(3, 1), LogRecord(Word.ACKNOWLEDGE, 0))
+    assert not a_log(*rebuilt, LogRecord(Word.REBUILD, 1)).given_up
+    assert a_log(*REBUILDS, done(2, 2), done(3, 2)).given_up
+    assert a_log(LogRecord(Word.REBUILD, 0), LogRecord(Word.ABORT, 0), *rebuilt).given_up
+    assert a_log(LogRecord(Word.DRAIN, 0), LogRecord(Word.UNRECOVERABLE, 0)).given_up
+    assert not a_log(LogRecord(Word.REBUILD, 0), LogRecord(Word.UNRECOVERABLE, 0)).given_up

@@ -29,6 +29,8 @@ BY_SCENARIO = {
     "lost-one-short": 1,
     "no-repeat-before-loss": 30,
     "no-marker": 31,
+    "unavailable-forgone": 33,
+    "given-up-forgotten": 35,
 }
 """Which scenario a mutant does not play as it should."""
 

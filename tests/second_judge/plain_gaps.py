@@ -96,8 +96,7 @@ class Knowledge:
         """read-path.md#reader-statuses."""
         if shard in self.shards and self.shards[shard].reading:
             return 0
-        status = self.statuses.get(shard, 0)
-        return 1 if status == 3 and self.settings and self.settings["guaranteed_delivery_efficiency"] else status
+        return self.statuses.get(shard, 0)
 
     def asked(self, declared: Any) -> set[int]:  # noqa: ANN401
         """The shards of a nodeset."""
@@ -238,6 +237,20 @@ def emptied(history: History, version: int, before: int) -> int:
             times[e.version] = times.get(e.version - 1, 0) + (len(now - was) if counts else 0)
             log[e.version] = statuses(e)
     return times.get(version, 0)
+
+
+def given_up(history: History, version: int, before: int) -> bool:
+    """Whether donors had begun anew by a version of the event log, as far as the records before it are known."""
+    log: dict[int, dict[int, int]] = {0: {}}
+    for e in history.events:
+        if e.kind == "event_log" and e.seq < before:
+            was = {shard: status for shard, status in log.get(e.version - 1, {}).items() if status in (1, 3)}
+            now = log[e.version] = statuses(e)
+            back = any(now.get(shard) == 0 for shard in was)
+            more = any(status in (1, 3) and shard not in was for shard, status in now.items())
+            if was and (back or more) and e.version <= version:
+                return True
+    return False
 
 
 def settings(e: Event) -> Any:  # noqa: ANN401
@@ -411,6 +424,8 @@ def guaranteed(known: Knowledge, lsn: int) -> bool:
         return True
     versions = {each.version for each in known.shards.values() if each.filter is not None}
     if not known.settings["guaranteed_delivery_efficiency"] or versions - {known.version}:
+        return False
+    if given_up(known.history, known.version, known.now):
         return False
     heard = known.verdict(lsn, declared) in ("complete", "non_auth") or known.silent(lsn, declared) <= known.listed
     return known.unsure(lsn, declared) <= known.listed and heard

@@ -49,7 +49,11 @@ class _Lost:
 
 
 class EventLog:
-    """What follows from the records so far. ``plan`` is the version since which donors do what they do."""
+    """What follows from the records so far. ``plan`` is the version since which donors do what they do.
+
+    ``given_up``: donors began anew before all was done, so that copies of a record may name different copysets for good
+    (read-path.md#rebuilding-donors).
+    """
 
     def __init__(
         self,
@@ -57,28 +61,29 @@ class EventLog:
         status: Callable[[Rebuilding], int] = status_in_rebuilding,
     ) -> None:
         self.shards, self.version, self.plan, self.completed = shards, 0, 0, 0
+        self.given_up = False
         self._status = status
         self._lost: dict[int, _Lost] = {}
 
     def fold(self, record: LogRecord) -> None:
         """Take the next record; one that says nothing new counts as a version all the same."""
         self.version += 1
-        lost = self._lost.get(record.shard)
+        lost, under_way = self._lost.get(record.shard), bool(self.rebuilt)
         match record.word:
             case Word.REBUILD | Word.DRAIN if lost is None or (lost.drain and record.word is Word.REBUILD):
                 self._lost[record.shard] = _Lost(record.word is Word.DRAIN, True)
-                self._plan_anew()
+                self._plan_anew(under_way)
             case Word.UNRECOVERABLE if lost is None:
                 self._lost[record.shard] = _Lost(False, False)
-                self._plan_anew()
+                self._plan_anew(under_way)
             case Word.UNRECOVERABLE if lost is not None and not lost.empty and (lost.recoverable or lost.drain):
                 was_drained = lost.drain
                 lost.recoverable = lost.drain = False
                 if was_drained:
-                    self._plan_anew()
+                    self._plan_anew(under_way)
             case Word.ABORT if lost is not None and not lost.empty and (lost.recoverable or lost.drain):
                 del self._lost[record.shard]
-                self._plan_anew()
+                self._plan_anew(under_way)
             case Word.ACKNOWLEDGE if lost is not None and lost.empty:
                 del self._lost[record.shard]
             case Word.DONE if record.plan == self.plan:
@@ -87,8 +92,9 @@ class EventLog:
                         each.donors[record.donor] = record.authoritative
         self._settle()
 
-    def _plan_anew(self) -> None:
+    def _plan_anew(self, under_way: bool) -> None:
         self.plan = self.version
+        self.given_up |= under_way
         for each in self._lost.values():
             if not each.empty:
                 each.donors.clear()

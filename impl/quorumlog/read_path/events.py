@@ -22,7 +22,7 @@ class StatusesLearned(Event, frozen=True):
     """The event log up to ``version``: statuses by shard, and how many rebuildings were completed until then.
 
     ``leaving``: the shards that no copyset may have; ``rebuilt``: those of them whose copies are to be made anew, since
-    version ``plan``.
+    version ``plan``; ``given_up``: such a plan was once given up.
     """
 
     version: int
@@ -31,6 +31,7 @@ class StatusesLearned(Event, frozen=True):
     leaving: frozenset[int] = frozenset()
     rebuilt: frozenset[int] = frozenset()
     plan: int = 0
+    given_up: bool = False
 
 
 class NodesetsLearned(Event, frozen=True):

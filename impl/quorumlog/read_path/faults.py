@@ -54,7 +54,9 @@ class ReadPathFaults(HostFaults):
         """Make a fault happen; see `HostFaults.begin`."""
         match fault.name:
             case "wipe":
-                for number in [number for number in nodes if self._stage.may_lose(number)]:
+                for number in nodes:  # one by one: those that are wiped count for the next one
+                    if not self._stage.may_lose(number):
+                        continue
                     self._record("fault", fault, [number])
                     self._down[number].add(token)
                     self._crash(number)

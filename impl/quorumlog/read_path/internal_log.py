@@ -107,4 +107,6 @@ class InternalLog:
     def statuses(self) -> StatusesLearned:
         """The event log as it is now."""
         log = self.event_log
-        return StatusesLearned(log.version, log.statuses, log.completed, log.leaving, log.rebuilt, log.plan)
+        return StatusesLearned(
+            log.version, log.statuses, log.completed, log.leaving, log.rebuilt, log.plan, log.given_up
+        )

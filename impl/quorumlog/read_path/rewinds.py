@@ -32,7 +32,7 @@ class Rewinding(Stream):
         super().__init__(stream, first, until, settings, rules, seed, region)
         self.rewinding = False
         self._next_single = self.single
-        self._rebuilding = False  # some shard is
+        self._copysets_differ = False  # or may: some shard is being rebuilt, or a rebuilding was given up
         self._joining: set[int] = set()
         self._leaving: set[int] = set()
         self._rewind_delay = settings.rewind
@@ -49,7 +49,7 @@ class Rewinding(Stream):
         changes = [(known.get(shard, r.FULLY_AUTHORITATIVE), status) for shard, status in learned.statuses.items()]
         rewinds = self.completed >= 0 and self._rewinds(changes, learned.completed)
         self.logged, self.version, self.completed = learned.statuses, learned.version, learned.completed
-        self._rebuilding = bool(learned.rebuilt)
+        self._copysets_differ = bool(learned.rebuilt) or learned.given_up
         self._note("stream_statuses", version=self.version)
         for shard, each in self.shards.items():
             if self.status(shard) != r.FULLY_AUTHORITATIVE:
@@ -139,8 +139,8 @@ class Rewinding(Stream):
             self._switch(single=False)
 
     def _amended(self) -> bool:
-        """Whether copysets may have been amended since START, so that no shard may have sent a copy that is there."""
-        return self._rebuilding or any(each.version != self.version for each in self.shards.values())
+        """Whether copies of a record may name different copysets, so that no shard may have sent one that is there."""
+        return self._copysets_differ or any(each.version != self.version for each in self.shards.values())
 
     def _unlisted_under_replicated(self, states: Mapping[int, int]) -> list[int]:
         return [shard for shard, state in states.items() if state == r.UNDER_REPLICATED and shard not in self.listed]

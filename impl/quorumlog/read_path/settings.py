@@ -201,6 +201,18 @@ _ONLY_SHARD_0 = tuple(
 )
 """What the sequencer, node 4 of 6, sends to shards 1, 2 and 3 is lost."""
 
+_UNAVAILABLE = replace(
+    _DEFAULT,
+    shards=4,
+    spare=0,
+    replication={"NODE": 2},
+    rebuild_after=60 * MILLISECOND,
+    reader=replace(_READER, single_copy=False),
+    faults=replace(
+        _FAULTS, weights={"kill": 4.0}, targets={"leader": 2.0, "minority": 1.0, "follower": 3.0}, per_second=5.0
+    ),
+)
+
 SETTINGS: Mapping[str, ReadPathConfiguration] = {
     # A bit of everything.
     "default": _DEFAULT,
@@ -264,17 +276,7 @@ SETTINGS: Mapping[str, ReadPathConfiguration] = {
         ),
     ),
     # All shards of some copysets are down with their data, and declared to be rebuilt, while an epoch is recovered.
-    "unavailable": replace(
-        _DEFAULT,
-        shards=4,
-        spare=0,
-        replication={"NODE": 2},
-        rebuild_after=60 * MILLISECOND,
-        reader=replace(_READER, single_copy=False),
-        faults=replace(
-            _FAULTS, weights={"kill": 4.0}, targets={"leader": 2.0, "minority": 1.0, "follower": 3.0}, per_second=5.0
-        ),
-    ),
+    "unavailable": _UNAVAILABLE,
     # The last records of an epoch reach shard 0 alone, which is down while the epoch is recovered without them. Nothing
     # is trimmed before somebody reads all of it again.
     "left-behind": replace(
@@ -483,6 +485,12 @@ SETTINGS: Mapping[str, ReadPathConfiguration] = {
         loses=True,
         replication={"NODE": 2},
         faults=replace(_FAULTS, weights={"wipe": 4.0, "kill": 2.0, "power_loss": 1.0}, per_second=2.5),
+    ),
+    # The same as "unavailable", and readers want efficiency: they may issue gaps in single-copy delivery.
+    "efficient": replace(
+        _UNAVAILABLE,
+        reader=replace(_READER, guaranteed_delivery_efficiency=True),
+        faults=replace(_UNAVAILABLE.faults, targets={"majority": 2.0, "leader": 1.0, "follower": 2.0}),
     ),
 }
 """Every setting by name."""

@@ -92,12 +92,14 @@ class ReadPathCluster(Cluster[ReadPathConfiguration, ReadPathNode]):
     # -- faults of shards ----------------------------------------------------------------------------------------------
 
     def may_lose(self, number: int) -> bool:
-        """Whether a shard may be wiped: fewer than R are gone then; in a run that is to lose records, enough stay."""
+        """Whether a shard may be wiped: enough stay for new copies; unless records are to be lost, fewer than R go."""
         configuration = self.configuration
         if number >= configuration.shards:
             return False
         factor = max(configuration.replication.values())
-        most = configuration.shards - configuration.spare - factor if configuration.loses else min(factor - 1, 1)
+        most = configuration.shards - configuration.spare - factor
+        if not configuration.loses:
+            most = min(most, factor - 1)
         gone = {n for n in range(configuration.shards) if n in self.coordination.event_log.leaving or self._is_lost(n)}
         return len(gone | {number}) <= most
 

@@ -96,10 +96,7 @@ class Stream:
     def status(self, shard: int) -> int:
         """The status that a shard counts with (read-path.md#reader-statuses)."""
         logged = self.logged.get(shard, r.FULLY_AUTHORITATIVE)
-        status = self.rules.reader_status(logged, self.shards[shard].answering)
-        if self.settings.guaranteed_delivery_efficiency and status == r.UNAVAILABLE:
-            return r.UNDERREPLICATION
-        return status
+        return self.rules.reader_status(logged, self.shards[shard].answering)
 
     def state(self, shard: int) -> int:
         """What a shard has said about the next LSN to deliver."""

@@ -301,8 +301,7 @@ class GapFold(StreamFold[Rows]):
         nodeset = self._streams.nodesets.of(epoch_of(lsn))
         if stream.settings is None or nodeset is None:
             return True
-        asked = [each for each in stream.shards.values() if each.filter >= 0]
-        if not stream.settings.guaranteed_delivery_efficiency or any(e.version != stream.version for e in asked):
+        if not stream.settings.guaranteed_delivery_efficiency or self._streams.may_differ(stream):
             return False
         unsure, silent = stream.unsure(lsn, nodeset), stream.silent(lsn, nodeset)
         return not unsure & ~stream.listed and (stream.verdict(lsn, nodeset) >= NON_AUTH or not silent & ~stream.listed)

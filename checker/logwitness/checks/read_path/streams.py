@@ -45,6 +45,7 @@ _NODESET, _EVENT_LOG, _TAKES_PART = map(code, (Kind.NODESET, Kind.EVENT_LOG, Kin
 _RECORD = code(Kind.STREAM_RECORD)
 _LOST = REASONS[ShardWord.LOST]
 _OK = REASONS[AnswerWord.OK]
+_AWAY = (UNDERREPLICATION, UNAVAILABLE)
 _DUE, _BEGUN, _OVER = (word_code(word) for word in (RewindWord.DUE, GraceWord.BEGUN, GraceWord.OVER))
 _ONCE_MORE = 2
 """A shard that let so many grace periods and one more pass is not waited for again."""
@@ -137,9 +138,7 @@ class Stream:
         each = self.shards.get(shard)
         if each is not None and each.reading:
             return FULLY_AUTHORITATIVE
-        status = self.statuses.get(shard, FULLY_AUTHORITATIVE)
-        guaranteed = self.settings is not None and self.settings.guaranteed_delivery_efficiency
-        return UNDERREPLICATION if guaranteed and status == UNAVAILABLE else status
+        return self.statuses.get(shard, FULLY_AUTHORITATIVE)
 
     def statuses_of(self, nodeset: Nodeset) -> dict[int, int]:
         """The statuses of the shards of a nodeset."""
@@ -216,6 +215,7 @@ class Streams:
         self._logged: dict[int, Mapping[int, int]] = {}
         self._emptied: dict[int, int] = {}  # by version: how often a shard had become empty by then
         self._newest: Mapping[int, int] = {}
+        self._given_up = MAX_OFFSET  # the version of the event log by which copysets may differ for good
         self._of: dict[int, Stream] = {}
         self._hearing = hearing.nothing_heard()
 
@@ -332,10 +332,17 @@ class Streams:
             now = {shard for shard, status in statuses.items() if status == AUTHORITATIVE_EMPTY}
             was = {shard for shard, status in (before or {}).items() if status == AUTHORITATIVE_EMPTY}
             times += len(now - was)
+            if _is_given_up(before or {}, statuses):
+                self._given_up = min(self._given_up, version)
         self._logged[version], self._emptied[version] = statuses, times
         self._newest = statuses
         empty = mask_of(shard for shard, status in statuses.items() if status == AUTHORITATIVE_EMPTY)
         self._hearing.run[hearing.WITHOUT_DATA] &= ~empty
+
+    def may_differ(self, stream: Stream) -> bool:
+        """Whether, as it knows, copies of a record may name different copysets (read-path.md#guaranteed-delivery)."""
+        asked = [each for each in stream.shards.values() if each.filter >= 0]
+        return stream.version >= self._given_up or any(each.version != stream.version for each in asked)
 
     def _learns(self, stream: Stream, e: Rows) -> None:
         """The statuses of a version: who became empty since the last one may have copies elsewhere now."""
@@ -399,3 +406,10 @@ class Streams:
             nodeset = self.nodesets.of(epoch_of(lsn))
             for shard in members(0 if nodeset is None else stream.silent(lsn, nodeset)):
                 stream.shards.setdefault(shard, Shard()).expired += 1
+
+
+def _is_given_up(before: Mapping[int, int], now: Mapping[int, int]) -> bool:
+    """Whether shards were being rebuilt, and donors begin anew, for others or without one that has its data."""
+    away = {shard for shard, status in before.items() if status in _AWAY}
+    others = {shard for shard, status in now.items() if status in _AWAY} - away
+    return bool(away) and (bool(others) or any(now.get(shard) == FULLY_AUTHORITATIVE for shard in away))

@@ -6,8 +6,11 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from quorumlog.events import SetTimer
 from quorumlog.read_path import rules as r
+from quorumlog.read_path.events import StatusesLearned
 from quorumlog.read_path.messages import Records
 from quorumlog.read_path.mutants.parts import mutant, with_cores, with_rules
 from quorumlog.read_path.reader import ReaderCore, Record, value_of
@@ -58,6 +61,23 @@ def _in_every_scope(
     scopes: Sequence[Scope], shards: Sequence[int], statuses: Mapping[int, int], states: Mapping[int, int]
 ) -> int:
     return min(r.gap_verdict([scope], shards, statuses, states) for scope in scopes)
+
+
+class UnavailableForgone(ReaderCore):
+    """The rule as it was known: whoever wants efficiency does not wait for what may come back."""
+
+    def status(self, shard: int) -> int:
+        """As the stream has it, but for UNAVAILABLE."""
+        status = super().status(shard)
+        forgone = self.settings.guaranteed_delivery_efficiency and status == r.UNAVAILABLE
+        return r.UNDERREPLICATION if forgone else status
+
+
+class GivenUpForgotten(ReaderCore):
+    """Whoever wants efficiency trusts copysets as soon as nothing is being rebuilt."""
+
+    def _statuses_learned(self, learned: StatusesLearned) -> None:
+        super()._statuses_learned(replace(learned, given_up=False))
 
 
 class StartKeepsNext(ReaderCore):
@@ -217,6 +237,20 @@ MUTANTS = (
         "UNAVAILABLE shards are dropped from the read set",
         with_rules(gap_verdict=_without_unavailable),
         checks=("gap-has-verdict", "acknowledged-not-lost"),
+    ),
+    mutant(
+        "unavailable-forgone",
+        "with `guaranteed_delivery_efficiency`, UNAVAILABLE counts as UNDERREPLICATION (the known rule)",
+        with_cores(reader=UnavailableForgone),
+        "efficient",
+        checks=("gap-has-verdict", "acknowledged-not-lost"),
+    ),
+    mutant(
+        "given-up-forgotten",
+        "with `guaranteed_delivery_efficiency`, a gap is issued in SCD though a rebuilding was given up",
+        with_cores(reader=GivenUpForgotten),
+        "efficient",
+        checks=("no-gap-too-early",),
     ),
     mutant(
         "f-majority-one-short",
