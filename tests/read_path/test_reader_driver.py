@@ -1,0 +1,174 @@
+"""The driver of a reader alone, with a shard's end of its connections on a real port: whom it hears, and when."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+from test_shard_driver import READER, configured, until
+
+from loghistory import HybridClock
+from quorumlog.cluster.log_client import Log
+from quorumlog.durations import MILLISECOND
+from quorumlog.node.connection import Connection
+from quorumlog.node.framing import Hello
+from quorumlog.node.framing import Role as HelloRole
+from quorumlog.node.recording import HistoryFile, find_history, whole_events
+from quorumlog.node.supervised import Supervised
+from quorumlog.read_path import messages as m
+from quorumlog.read_path.configuration import ReaderSettings
+from quorumlog.read_path.core import make_core
+from quorumlog.read_path.events import MetadataRead
+from quorumlog.read_path.nodeset import Nodeset
+from quorumlog.read_path.process.calls import MESSAGES, StartReading
+from quorumlog.read_path.process.driver import Place
+from quorumlog.read_path.process.internal import FORM, LOG, Internal
+from quorumlog.read_path.process.port import Session
+from quorumlog.read_path.process.readers import ReaderDriver
+from quorumlog.read_path.rules import lsn_of
+
+_KEY = b"01234567"
+_FIRST, _LAST = lsn_of(1, 1), lsn_of(1, 9)
+
+
+class ShardsEnd(asyncio.Protocol):
+    """A shard's end of a connection, which says what it is told to, and when."""
+
+    def __init__(self, all_of_them: list[ShardsEnd]) -> None:
+        all_of_them.append(self)
+        self.closed = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A reader has connected."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is gone."""
+        self.closed = True
+
+    def say(self, *messages: m.Message, hello: bool = False) -> None:
+        """Send these in one piece."""
+        said = Hello(HelloRole.NODE, 0, _KEY).encode() if hello else b""
+        self._transport.write(said + MESSAGES.encode(HybridClock().tick(), [*messages]))
+
+
+class Names(ThreadPoolExecutor):
+    """Who looks up names of hosts, one after the other, and only when he may."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.may_be_found, self.asked = threading.Event(), -1
+        self.submit(self.may_be_found.wait)
+
+    def submit(self, *args: Any, **named: Any) -> Future[Any]:  # noqa: ANN401
+        """Count who asks."""
+        self.asked += 1
+        return super().submit(*args, **named)
+
+
+class Reading:
+    """A reader, and the connections to shard 0 in the order in which it made them."""
+
+    def __init__(self, directory: Path, port: int, settings: ReaderSettings) -> None:
+        addresses = {**configured().addresses, 0: f"localhost:{port}"}
+        self.configuration = replace(configured(), node=READER, addresses=addresses, reader=settings)
+        self._file = directory / "node-2.jsonl"
+        clock = HybridClock()
+        place = Place(
+            configuration=self.configuration,
+            incarnation=0,
+            cluster_key=_KEY,
+            history=HistoryFile(self._file, clock, {"node": READER, "incarnation": 0}),
+            make_core=make_core,
+            peers={},
+            process=Supervised("reader", None),
+            failed=lambda why: None,
+        )
+        self.driver = ReaderDriver(place)
+        log = Log(LOG, FORM, self.configuration.internal, clock, 1)
+        self.driver.internal = Internal(log, (0,), 1, 1, self.driver)
+        self.driver.begin()
+
+    def start(self, stream: int) -> None:
+        """A client begins a stream in place of any other."""
+        self.driver.asked(
+            StartReading(1, stream, _FIRST, _LAST),
+            Session(Connection(Hello(HelloRole.CLIENT, -1, _KEY)), HybridClock()),
+        )
+
+    def learn(self) -> None:
+        """The metadata log says that all epochs are on shard 0."""
+        nodeset = Nodeset({"NODE": 1}, self.configuration.locations)
+        self.driver.handle(MetadataRead(1, since=1, until=100, last=False, nodeset=nodeset))
+
+    def written(self, kind: str) -> list[Any]:
+        """The events of a kind that are in the history file."""
+        found = find_history(self._file)
+        return [] if found is None else [event for event in whole_events(found) if event.kind == kind]
+
+
+def play(
+    tmp_path: Path,
+    body: Callable[[Reading, list[ShardsEnd]], Coroutine[Any, Any, None]],
+    settings: ReaderSettings,
+) -> None:
+    """Do this with a reader whose shard listens."""
+
+    async def whole() -> None:
+        ends: list[ShardsEnd] = []
+        server = await asyncio.get_running_loop().create_server(lambda: ShardsEnd(ends), "127.0.0.1", 0)
+        reading = Reading(tmp_path, server.sockets[0].getsockname()[1], settings)
+        try:
+            await body(reading, ends)
+        finally:
+            await reading.driver.close()
+            server.close()
+
+    asyncio.run(asyncio.wait_for(whole(), 20))
+
+
+def test_a_connection_that_was_replaced_is_not_heard(tmp_path: Path) -> None:
+    """The name of the shard's host is not found in time for the first one, which opens when it was replaced; it says
+    that nothing is there in one piece with its hello, when the other one is open."""
+
+    async def body(reading: Reading, ends: list[ShardsEnd]) -> None:
+        names = Names()
+        asyncio.get_running_loop().set_default_executor(names)
+        reading.start(1)
+        reading.learn()
+        await until(lambda: names.asked == 2)
+        names.may_be_found.set()
+        await until(lambda: len(ends) == 2)
+        old, new = ends
+        new.say(m.Started(1, 0, 1, m.Answer.OK), hello=True)
+        await until(lambda: reading.written("stream_started"))
+        old.say(m.ShardGap(1, 0, m.GapKind.NO_RECORDS, _FIRST, _LAST), hello=True)
+        await until(lambda: old.closed)
+        new.say(m.ShardGap(1, 0, m.GapKind.NO_RECORDS, _FIRST, _FIRST + 1))
+        await until(lambda: reading.written("stream_heard"))
+        assert [event.last_offset for event in reading.written("stream_heard")] == [_FIRST + 1]
+        assert [end.closed for end in ends] == [True, False]
+
+    play(tmp_path, body, ReaderSettings(single_copy=False, started=600 * MILLISECOND))
+
+
+def test_the_timers_of_a_stream_end_with_it(tmp_path: Path) -> None:
+    """A rewind was due in the stream before: the next one, which has asked nobody yet, does not rewind."""
+
+    async def body(reading: Reading, ends: list[ShardsEnd]) -> None:
+        reading.start(1)
+        reading.learn()
+        await until(lambda: ends)
+        ends[0].say(m.Started(1, 0, 1, m.Answer.REBUILDING), hello=True)
+        await until(lambda: reading.written("stream_rewind"))
+        reading.start(2)
+        await asyncio.sleep(0.4)
+        assert [(event.op, event.f) for event in reading.written("stream_rewind")] == [(1, "due")]
+
+    play(tmp_path, body, ReaderSettings(rewind=200 * MILLISECOND))
