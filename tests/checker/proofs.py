@@ -190,6 +190,9 @@ def roles_in_order(evidence: Evidence) -> Fields:
     roles = ["leader" if row["kind"] == "leader" else row.get("role") for row in evidence.rows]
     sure(all(row["node"] == last["node"] and row["term"] == last["term"] for row in evidence.rows))
     fields: Fields = {"node": last["node"], "role": roles[-1], "term": last["term"]}
+    if last["kind"] == "vote":
+        sure(len(roles) == 1 and last["peer"] == last["node"] and roles[-1] in ("follower", "learner"))
+        return {"node": last["node"], "term": last["term"]}
     if last["kind"] == "start":
         sure(len(roles) == 1 and roles[-1] in ("leader", "candidate"))
     elif evidence.rows[0]["kind"] == "start":
@@ -512,15 +515,20 @@ def ack_rule(evidence: Evidence) -> Fields:
 
 
 def answered_as_written(evidence: Evidence) -> Fields:
-    """The first answer to the append, or the start of another life, or the append itself."""
-    shown, last = evidence.rows
+    """The first answer to the append, or the start of another life, or the append itself; and an answer that states
+    its last offset, where this one leaves it out."""
+    last = evidence.last
     sure(last["kind"] == "acked")
+    states = [row for row in evidence.before if row["kind"] == "acked" and end(row) > row["offset"]]
+    others = [row for row in evidence.before if row["kind"] == "start" or same(row, last)]
+    sure(len(others) == 1 and len(evidence.before) == len([*others, *(row for row in states if row not in others)]))
+    (shown,) = others
     fields = {"node": last["node"], "offset": last["offset"], "last": end(last), "term": last["entry_term"]}
     if shown["kind"] == "start":
         sure(shown["node"] == last["node"] and shown["term"] >= last["entry_term"])
-    else:
-        sure(same(shown, last))
-        sure(shown["kind"] == "acked" or (end(shown), shown["acks"]) != (end(last), last["acks"]))
+    elif shown["kind"] == "append":
+        left_out = end(last) == last["offset"] and not states
+        sure((end(shown) != end(last) and not left_out) or shown["acks"] != last["acks"])
     return fields
 
 

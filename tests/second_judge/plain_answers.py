@@ -69,16 +69,18 @@ def ack_rule(history: History) -> Count:
 def answered_as_written(history: History) -> Count:
     """An append is answered once, by the life that wrote it, with its offsets and its acks level.
 
-    An answer may leave the last offset out. Where a disk was emptied a term may have two leaders.
+    Answers may leave the last offset out as long as none has stated one. Where a disk was emptied a term may have two
+    leaders.
     """
     count = Count()
     first = {e.seq: e for e in history.events}
     answered: set[Batch] = set()
     began: dict[int, int] = {}
-    wiped = False
+    wiped = states_last = False
     for step in replay(history)[0]:
         e = step.event
         wiped = wiped or wipes(e)
+        states_last = states_last or (e.kind == "acked" and e.last > e.offset)
         if e.kind == "start":
             began[e.node] = e.term
         elif e.kind in GONE:
@@ -93,7 +95,7 @@ def answered_as_written(history: History) -> Count:
             count += UNJUDGED
         else:
             written = first[batch.seq].acks
-            right = batch not in answered and e.last in (batch.offset, batch.last)
+            right = batch not in answered and (e.last == batch.last or (e.last == batch.offset and not states_last))
             right = right and (written is None or written == e.acks)
             right = right and not 0 < batch.term <= began.get(e.node, -1)
             count += JUDGED if right else JUDGED + VIOLATED

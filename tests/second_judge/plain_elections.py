@@ -260,15 +260,17 @@ def term_needs_candidate(history: History) -> Count:
 
 def roles_in_order(history: History) -> Count:
     """In a life and term a node follows, stands, leads and follows again, or does some of that in this order; and it
-    does not stand where it voted for another, nor lead where it started and did not stand. A start forgets all but the
-    vote, a wiped disk that too."""
+    does not stand where it voted for another, nor lead where it started and did not stand, nor vote for itself where it
+    did not stand. A start forgets all but the vote, a wiped disk that too."""
     count = Count()
     turns: dict[int, tuple[int, str]] = {}  # by node: its term, and what it has been in it, a letter each
     votes: dict[tuple[int, int], Event] = {}
     voted_for_itself: set[int] = set()  # in its life and term
+    told = False
     for e in history.events:
         if e.dirty is None:
             continue
+        told = told or e.kind == "role"
         if e.kind == "start" or e.term != turns.get(e.node, (e.term,))[0]:
             voted_for_itself.discard(e.node)
         role = "leader" if e.kind == "leader" else None if e.kind == "term" else e.role
@@ -281,6 +283,9 @@ def roles_in_order(history: History) -> Count:
         else:
             term, been = turns[e.node]
             been = been if term == e.term else "f"
+            if e.kind == "vote" and e.peer == e.node and letter and told:
+                stood = bool({*been, letter} & {*"cl"}) or e.node in voted_for_itself
+                count += JUDGED if stood else JUDGED + VIOLATED
             vote = votes.get((e.node, e.term))
             if letter not in ("", been[-1]):
                 elsewhere = vote is not None and not _wiped(history, e.node, vote.seq, e.seq) and vote.peer != e.node

@@ -493,6 +493,10 @@ def changelog_in_order(history: History) -> Count:
     for partition in {e.partition for e in shown}:
         for before, e in pairwise(e for e in shown if e.partition == partition):
             count += JUDGED if e.offset == before.offset + 1 else JUDGED + VIOLATED
+    for e in shown:
+        record = said(e, is_record)
+        if record is not None:
+            count += JUDGED if record["epoch"] == e.epoch else JUDGED + VIOLATED
     return count
 
 

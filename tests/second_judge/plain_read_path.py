@@ -202,7 +202,9 @@ def replication_property_holds(history: History) -> Count:
             data = [c for c in having.get(e.offset, []) if c.record == "data" and c.recovery <= 0 and c.wave == e.wave]
             copies = {c.node for c in data if c.value in (None, e.value) and e.shards >> c.node & 1}
             count += judged(not satisfied(declared[max(since)], copies)) if since else UNJUDGED
-        elif e.kind == "release" and e.offset >> 32 == e.epoch:
+        elif e.kind == "release" and e.offset >> 32 != e.epoch:
+            count += JUDGED + VIOLATED
+        elif e.kind == "release":
             first = released.get(e.epoch, e.epoch << 32) + 1
             released[e.epoch] = max(e.offset, first - 1)
             if e.offset - first >= 1 << 16 or not declared:

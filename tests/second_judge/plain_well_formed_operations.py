@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from plain import JUDGED, READS, UNJUDGED, VIOLATED, Count, Event, History, Plain
 
-CLIENT = ("invoke", "observe", "ok", "fail", "info")
+CLIENT = ("invoke", "observe", "rows", "ok", "fail", "info")
 
 
 @dataclass
@@ -36,7 +36,7 @@ def _answers(history: History) -> Iterator[tuple[Event, Open | None]]:
                 before.seen.append(e)
             elif e.kind == "info":
                 before.unknown = True
-            else:
+            elif e.kind != "rows":
                 del open_[e.process]
 
 
@@ -55,10 +55,10 @@ def completes_what_is_open(history: History) -> Count:
             first = e.op if first is None else min(first, e.op)
             cut[e.process] = None
         elif cut.get(e.process, e.op) == e.op and (first is None or e.op < first):
-            cut[e.process] = e.op if e.kind == "observe" else None
+            cut[e.process] = e.op if e.kind in ("observe", "rows") else None
             count += UNJUDGED
         else:
-            named = before is not None and (before.begun.f == e.f or (e.kind == "observe" and e.f is None))
+            named = before is not None and (before.begun.f == e.f or (e.kind in ("observe", "rows") and e.f is None))
             right = _is_of(e, before) and named
             count += JUDGED if right else JUDGED + VIOLATED
     return count.if_shown(lacks=count.unjudged > 0)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from plain import UNJUDGED, Count, Event, History, Plain, wipes
-from plain_copies import nodeset_of, within
+from itertools import pairwise
+
+from plain import JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, total, wipes
+from plain_copies import nodeset_of, shipped, within
 from plain_gaps import statuses
 from plain_read_path import judged, satisfied
 
@@ -144,7 +146,35 @@ def trimmed_is_said(history: History) -> Count:
     return count
 
 
+def ships_what_it_stored(history: History) -> Count:
+    """read-path.md#ships-what-it-stored: what a shard that was cut off stored last may not be recorded."""
+    count = Count()
+    first_copy = min((e.seq for e in history.events if e.kind == "copy"), default=None)
+    of_lives = [e for e in history.events if e.kind in ("copy", "takes_part", "stop") or loses(e)]
+    for e in history.events:
+        if e.kind != "ship" or e.node not in range(63) or first_copy is None or first_copy > e.seq:
+            continue
+        own = [b for b in of_lives if b.node == e.node and b.seq < e.seq]
+        emptied = max((b.seq for b in own if loses(b)), default=-1)
+        stored = {b.offset for b in own if b.kind == "copy" and b.seq > emptied}
+        turns = [b for b in own if b.kind != "copy"]
+        again = [b for a, b in pairwise(turns) if a.kind == b.kind == "takes_part" and b.seq > emptied]
+        cut_off = any(not loses(b) for b in again)
+        if any(b.kind == "takes_part" for b in turns):
+            for lsn in shipped(e):
+                count += JUDGED if lsn in stored else UNJUDGED if cut_off else JUDGED + VIOLATED
+    return count
+
+
+def event_log_in_order(history: History) -> Count:
+    """read-path.md#event-log-in-order."""
+    versions = [e.version for e in history.events if e.kind == "event_log"]
+    return total(judged(after != before + 1) for before, after in pairwise(versions))
+
+
 TWINS: dict[str, Plain] = {
+    "ships-what-it-stored": ships_what_it_stored,
+    "event-log-in-order": event_log_in_order,
     "best-write-stays": best_write_stays,
     "empty-takes-nothing": empty_takes_nothing,
     "recovery-settles-all": recovery_settles_all,

@@ -340,7 +340,8 @@ class ElectionsFold:
         before.term, before.seq = term, seq
         vote = known.votes.get(node)
         vote = vote if vote and vote[1] > self._emptied(node) else None
-        self._roles.take(seq, kind, node, term, role, vote, stands=candidate)
+        itself = kind == VOTE and peer == node and ROLE in self._seen
+        self._roles.take(seq, kind, node, term, role, vote, stands=candidate, itself=itself)
         acts = candidate or leads or kind == VOTE
         if acts if node not in self._voters else role == ROLE_LEARNER and not self._changes:
             self._stranger = node

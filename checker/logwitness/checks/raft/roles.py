@@ -15,14 +15,16 @@ ROLES_IN_ORDER = Check(
     id="roles-in-order",
     rule="A node starts as a follower or a learner. Within a term it stands for election, leads and follows again, in "
     "that order, each at most once; it does not stand in a term in which it voted for another, nor lead one in which "
-    "it started without standing for election.",
+    "it started without standing for election, and it votes for itself only when it stands.",
     source=("raft.md#roles",),
-    fact="a start that states a role, or an event that states another role than the node had in that term",
+    fact="a start that states a role, an event that states another role than the node had in that term, or a vote of a "
+    "node for itself, once roles are recorded",
     sentence={
         "start": "Node {node} started as a {role} in term {term}.",
         "again": "Node {node} was a {role} in term {term}, in which it had already led or given up standing for "
         "election.",
         "started": "Node {node} led term {term}, in which it had started without standing for election.",
+        "itself": "Node {node} voted for itself in term {term}, in which it had not stood for election.",
         "voted": "Node {node} stood for election in term {term}, in which it had voted for node {peer}.",
     },
     columns=("node", "term", "role"),
@@ -69,10 +71,20 @@ class Roles:
         self._turns: dict[int, _Turn] = {}
 
     def take(
-        self, seq: int, kind: int, node: int, term: int, role: int, vote: tuple[int, int] | None, *, stands: bool
+        self,
+        seq: int,
+        kind: int,
+        node: int,
+        term: int,
+        role: int,
+        vote: tuple[int, int] | None,
+        *,
+        stands: bool,
+        itself: bool,
     ) -> None:
         """An event of a node; ``vote`` is whom it voted for in this term, by which event, as far as its disk knows;
-        ``stands``: by this event it is a candidate, or votes for itself."""
+        ``stands``: by this event it is a candidate, or votes for itself; ``itself``: it votes for itself, and roles are
+        recorded."""
         role = ROLE_LEADER if kind == LEADER else OTHER if kind == TERM else role
         turn = self._turns.get(node)
         if kind == START:
@@ -85,6 +97,10 @@ class Roles:
         known = turn is not None
         if turn is None or turn.term != term:
             turn = self._turns[node] = _Turn(term)
+        if itself and known and role != OTHER:
+            self.tally.judged += 1
+            if role not in _NAMES and max(turn.stood, turn.led) < 0:
+                self.tally.violation(seq, way="itself", node=node, term=term)
         if stands and turn.stood < 0 and role != ROLE_CANDIDATE:
             turn.stood = seq
         if role in (OTHER, turn.role):

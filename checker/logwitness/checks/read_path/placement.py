@@ -24,12 +24,14 @@ from .protocol import READ_PATH, Cells, StreamFold, epoch_of, no_rows, shown
 
 HOLDS = Check(
     id="replication-property-holds",
-    rule="A record has copies of one wave that satisfy the property of its epoch when it is acknowledged; in its own "
-    "epoch nothing is released that is not acknowledged, and recovery takes nothing else for known good.",
+    rule="A record has copies of one wave that satisfy the property of its epoch when it is acknowledged; nothing is "
+    "released that is not acknowledged, nor anything but in its own epoch, and recovery takes nothing else for known "
+    "good.",
     source=("read-path.md#replication-property-holds", "read-path.md#append-waves"),
-    fact="a record acknowledged, or released in its epoch; an epoch recovered",
+    fact="a record acknowledged, or released; an epoch recovered",
     sentence={
         "copies": "Node {node} acknowledged {value} at {lsn}, but only shards {shards} had stored that wave.",
+        "epoch": "Node {node} released {lsn} in epoch {epoch}.",
         "released": "Node {node} released {lsn}, which was not acknowledged.",
         "good": "Run {run} of a recovery left all up to {good} as it was, but {lsn} was not acknowledged.",
     },
@@ -130,7 +132,7 @@ def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> 
         elif kind == _RELEASE:
             epoch = rows.epoch[i]
             if lsn >> 32 != epoch:
-                continue
+                return i
             row = row_of(state.epochs, state.used[1:], epoch)
             first = max(state.released[row], epoch << 32) + 1
             if lsn - first >= _MOST or not len(places.since) or _acknowledged(state, first, lsn) <= lsn:
@@ -206,8 +208,12 @@ class PlacementFold(StreamFold[_Rows]):
             tally.violation(e.seq, way="copies", **found)
 
     def _releases(self, e: _Rows) -> None:
-        """Not all of what is released was acknowledged, or it cannot be told."""
+        """Not all of what is released was acknowledged, or it cannot be told; or it is of another epoch."""
         row, tally = self._state.epochs.rows[place_of(self._state.epochs, e.epoch)], self.tallies[HOLDS.id]
+        if epoch_of(e.offset) != e.epoch:
+            tally.judged += 1
+            tally.violation(e.seq, way="epoch", node=e.node, lsn=shown(e.offset), epoch=e.epoch)
+            return
         first = max(int(self._state.released[row]), e.epoch << 32) + 1
         self._state.released[row] = max(e.offset, first - 1)
         if e.offset - first >= _MOST or not self._nodesets:

@@ -1,6 +1,6 @@
-"""Single-copy delivery: of the shards with a copy, one ships it.
+"""What shards ship: what they have stored and, in single-copy delivery, each record from one of those that have it.
 
-Sources: read-path.md#one-shipper, read-path.md#scd-filter.
+Sources: read-path.md#ships-what-it-stored, read-path.md#one-shipper, read-path.md#scd-filter.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from loghistory.schema import Kind
-from loghistory.vocabularies.read_path import RecordWord, RewindWord
+from loghistory.vocabularies.read_path import RecordWord, RewindWord, ShardWord
 
-from ..codes import FAULT_WIPE, MAX_OFFSET, NULL, RECORDS, code, lookup, word_code
+from ..codes import FAULT_WIPE, MAX_OFFSET, NULL, REASONS, RECORDS, code, lookup, word_code
 from ..columns import Ints
-from ..contract import Check, Family, Setting
+from ..contract import Check, Family, Setting, Verdicts
 from ..hashing import Table, all_grown, empty_table, grown, place_of, roomy, row_of
 from ..kernel import kernel, part
 from .held import Held, copy_at, drop, lsn_row, nothing_held, place_in_order, put, with_copies
@@ -35,14 +35,25 @@ SHIPPER = Check(
     kinds=(Kind.NODESET, Kind.COPY, Kind.STREAM_START, Kind.SHIP),
     columns=("node", "op", "offset", "shards"),
 )
-CHECKS = (SHIPPER,)
+STORED = Check(
+    id="ships-what-it-stored",
+    rule="A shard ships only records that it has stored since its disk was last emptied.",
+    source=("read-path.md#ships-what-it-stored", "read-path.md#in-order-shipping"),
+    fact="a record shipped by a shard that takes part, once copies are recorded",
+    sentence="Shard {node} shipped stream {op} the record at {lsn}, which it had not stored.",
+    kinds=(Kind.TAKES_PART, Kind.COPY, Kind.SHIP),
+    columns=("node", "op", "offset"),
+    looks_back=True,
+)
+CHECKS = (SHIPPER, STORED)
 
 _OWN = (
-    *(Kind.NODESET, Kind.FAULT, Kind.COPY, Kind.PURGE, Kind.TRIM_POINT),
+    *(Kind.NODESET, Kind.FAULT, Kind.COPY, Kind.PURGE, Kind.TRIM_POINT, Kind.TAKES_PART, Kind.STOP),
     *(Kind.STREAM_START, Kind.STREAM_HEARD, Kind.STREAM_REWIND, Kind.SHIP, Kind.RELEASE),
 )
-_NODESET, _FAULT, _COPY, _PURGE, _TRIM_POINT, _START, _HEARD, _REWIND, _SHIP, _RELEASE = map(code, _OWN)
-_DATA, _DONE = RECORDS[RecordWord.DATA], word_code(RewindWord.DONE)
+_NODESET, _FAULT, _COPY, _PURGE, _TRIM_POINT, _TAKES_PART, _STOP = map(code, _OWN[:7])
+_START, _HEARD, _REWIND, _SHIP, _RELEASE = map(code, _OWN[7:])
+_DATA, _DONE, _LOST = RECORDS[RecordWord.DATA], word_code(RewindWord.DONE), REASONS[ShardWord.LOST]
 _ALL_SEND_ALL = -1
 _IS_WANTED = lookup(_OWN)
 
@@ -63,6 +74,7 @@ class _Rows(NamedTuple):
     epoch: Cells
     filter: Cells
     shards: Cells
+    reason: Cells
 
 
 class _Starts(NamedTuple):
@@ -88,6 +100,7 @@ class _State(NamedTuple):
 
     held: Held  # a copyset is 0 where there is no data
     changed: Ints  # by row of an LSN: the last event that changed any copy
+    stored: Ints  # and the shards that have stored it since their disks were emptied
     released: Ints  # and the event that released it; -1: none yet
     streams: Table
     life: Ints  # by row of a stream: a number that changes with every rewind
@@ -100,9 +113,13 @@ class _State(NamedTuple):
     run: Ints
 
 
-_STREAMS, _LIVES, _STARTS, _SHIPPED, _RECORDED, _TRIMMED, _LOWEST, _NAMED, _RELEASED = range(9)
+_STREAMS, _LIVES, _STARTS, _SHIPPED, _RECORDED, _TRIMMED = range(6)
+_LOWEST, _NAMED, _RELEASED, _BEGUN, _CUT_OFF, _UNTOLD = range(6, 12)
 """How many streams, lives, STARTs and shipped LSNs there are; whether some shard said what it ships; the highest trim
-point; where copies begin; how many of the rows' `ship` events were taken; the highest LSN released."""
+point; where copies begin; how many of the rows' `ship` events were taken; the highest LSN released; the shards that
+take part, and those that were cut off since their disks were emptied; how many records these shipped that they are not
+seen to have stored."""
+_ONE_SHIPPER, _STORED = range(len(CHECKS))
 
 
 @part
@@ -198,6 +215,27 @@ def _shipped_twice(state: _State, places: Places, life: int, node: int, listed: 
 
 
 @part
+def _not_stored(state: _State, node: int, first: int, last: int) -> int:
+    """Which of the LSNs that a shard ships it has not stored, as a place; -1."""
+    if 0 <= node < MOST_SHARDS and state.run[_BEGUN] >> node & 1 and not state.run[_CUT_OFF] >> node & 1:
+        for place in range(first, last):
+            if not state.stored[lsn_row(state.held.lsns, state.named[place])] >> node & 1:
+                return int(place)
+    return -1
+
+
+@part
+def _count_stored(state: _State, node: int, first: int, last: int, judged: Ints) -> None:
+    """Count which of the LSNs that a shard ships it has stored, and of which that is not known."""
+    if 0 <= node < MOST_SHARDS and state.held.used[0] and state.run[_BEGUN] >> node & 1:
+        for place in range(first, last):
+            row = lsn_row(state.held.lsns, state.named[place])
+            known = state.stored[row] >> node & 1 or not state.run[_CUT_OFF] >> node & 1
+            judged[_STORED] += known
+            state.run[_UNTOLD] += not known
+
+
+@part
 def _passed_over(state: _State, places: Places, life: int, listed: int, first: int, last: int, count: Ints) -> int:
     """Of the LSNs passed over, which nobody shipped, as a place in order; -1. ``count`` of what was judged."""
     lsns = state.held.lsns
@@ -260,11 +298,15 @@ def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> 
             row = lsn_row(held.lsns, rows.offset[i])
             put(held, row, rows.node[i], 0, 0, max(rows.shards[i], 0) if rows.record[i] == _DATA else 0)
             state.changed[row] = seq
+            if 0 <= rows.node[i] < MOST_SHARDS:
+                state.stored[row] |= 1 << rows.node[i]
             state.run[_LOWEST] = min(state.run[_LOWEST], rows.offset[i])
         elif kind == _SHIP:
             state.run[_RECORDED] = 1
             first, last = state.upto[state.run[_NAMED]], state.upto[state.run[_NAMED] + 1]
             life, node = _life_of(state, rows.op[i]), rows.node[i]
+            if state.held.used[0] and _not_stored(state, node, first, last) >= 0:
+                return i
             start = _start_of(state, life, node)
             if start >= 0 and asked.filter[start] == rows.filter[i] and asked.listed[start] >= 0:
                 listed = asked.listed[start]
@@ -274,6 +316,7 @@ def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> 
                     copyset = _alone(state, places, state.named[place], node, listed)
                     judged[0] += copyset != 0
                     _ships(state, life, state.named[place], node, copyset, seq)
+            _count_stored(state, node, first, last, judged)
             state.run[_NAMED] += 1
         elif kind == _START:
             key = _key(_life_of(state, rows.op[i]), rows.peer[i])
@@ -302,10 +345,11 @@ class ShippingFold(StreamFold[_Rows]):
         super().__init__(setting, _Rows)
         self._tally = self.tallies[SHIPPER.id]
         self._nodesets = Nodesets(setting.words)
-        changed, released, life, named, upto = (np.zeros(0, dtype=np.int64) for _ in range(5))
+        changed, stored, released, life, named, upto = (np.zeros(0, dtype=np.int64) for _ in range(6))
         tables = empty_table(), life, empty_table(), no_rows(_Starts), empty_table(), no_rows(_Shipped)
-        run = np.array([0, 0, 0, 0, 0, -1, 0, 0, -1], dtype=np.int64)
-        self._state = _State(nothing_held(), changed, released, *tables, named, upto, run)
+        run = np.array([0, 0, 0, 0, 0, -1, 0, 0, -1, 0, 0, 0], dtype=np.int64)
+        self._state = _State(nothing_held(), changed, stored, released, *tables, named, upto, run)
+        self._stopped = 0  # the shards that left nothing unsaid: they stopped, or their disks are empty
 
     def make_room(self, rows: _Rows) -> None:
         """See `StreamFold`."""
@@ -322,6 +366,7 @@ class ShippingFold(StreamFold[_Rows]):
         self._state = _State(
             held,
             grown(state.changed, before, int(held.lsns.used[0]) - before, -1),
+            grown(state.stored, before, int(held.lsns.used[0]) - before, 0),
             grown(state.released, before, int(held.lsns.used[0]) - before, -1),
             roomy(state.streams, streams, ops, self.compiled),
             grown(state.life, streams, ops, -1),
@@ -341,7 +386,7 @@ class ShippingFold(StreamFold[_Rows]):
     def take(self, e: _Rows) -> None:
         """See `StreamFold`."""
         if e.kind == _SHIP:
-            self._shipped_twice(e)
+            self._ships(e)
         elif e.kind == _HEARD:
             self._passed_over(e)
         elif e.kind == _REWIND:
@@ -355,15 +400,43 @@ class ShippingFold(StreamFold[_Rows]):
             _lose.form(self.compiled)(self._state, e.node, e.offset, e.last_offset, e.seq)
         elif e.kind == _FAULT and e.f == FAULT_WIPE:
             _lose.form(self.compiled)(self._state, e.node, NULL, MAX_OFFSET, e.seq)
+        if 0 <= e.node < MOST_SHARDS and e.kind in (_TAKES_PART, _STOP, _FAULT):
+            self._lives(e, 1 << e.node)
 
-    def _shipped_twice(self, e: _Rows) -> None:
-        """A shard ships what somebody else of the copyset has shipped."""
-        state, places = self._state, self._nodesets.places
+    def _lives(self, e: _Rows, shard: int) -> None:
+        """A shard takes part, stops or has an empty disk. One that was cut off may not have told what it stored."""
+        run = self._state.run
+        if (e.kind == _FAULT and e.f == FAULT_WIPE) or (e.kind == _TAKES_PART and e.reason == _LOST):
+            self._state.stored[:] &= ~shard
+            run[_CUT_OFF] &= ~shard
+            self._stopped |= shard
+        elif e.kind == _STOP:
+            self._stopped |= shard
+        if e.kind == _TAKES_PART:
+            run[_CUT_OFF] |= run[_BEGUN] & shard & ~self._stopped
+            run[_BEGUN] |= shard
+            self._stopped &= ~shard
+
+    def _ships(self, e: _Rows) -> None:
+        """A shard ships what it has not stored, or what somebody else of the copyset has shipped."""
+        state = self._state
         first, last = state.upto[state.run[_NAMED] : state.run[_NAMED] + 2].tolist()
         state.run[_NAMED] += 1
+        _count_stored(state, e.node, first, last, self.judged)
+        place = _not_stored(state, e.node, first, last) if state.held.used[0] else -1
+        while place >= 0:
+            found = {"node": e.node, "op": e.op, "lsn": shown(int(state.named[place]))}
+            self.tallies[STORED.id].violation(e.seq, **found)
+            place = _not_stored(state, e.node, place + 1, last)
         life = _life_of(state, e.op)
-        listed = int(state.asked.listed[_start_of(state, life, e.node)])
-        for lsn in state.named[first:last].tolist():
+        start = _start_of(state, life, e.node)
+        if start >= 0 and state.asked.filter[start] == e.filter and state.asked.listed[start] >= 0:
+            self._ships_alone(e, life, int(state.asked.listed[start]), state.named[first:last])
+
+    def _ships_alone(self, e: _Rows, life: int, listed: int, lsns: Ints) -> None:
+        """What somebody else of the copyset may have shipped."""
+        state, places = self._state, self._nodesets.places
+        for lsn in lsns.tolist():
             copyset = _alone(state, places, lsn, e.node, listed)
             _ships(state, life, lsn, e.node, copyset, e.seq)
             if copyset:
@@ -390,12 +463,17 @@ class ShippingFold(StreamFold[_Rows]):
             place = _passed_over(state, places, life, listed, lsn + 1, e.last_offset, count)
         self._tally.judged += int(count[0])
 
+    def finish(self) -> Verdicts:
+        """See `StreamFold`."""
+        self.tallies[STORED.id].unjudged += int(self._state.run[_UNTOLD])
+        return super().finish()
+
 
 FAMILY = Family(
     "read_path_shipping",
     CHECKS,
     frozenset(_OWN),
-    ("node", "op", "peer", "f", "offset", "last_offset", "value", "record", "epoch", "filter", "shards"),
+    ("node", "op", "peer", "f", "offset", "last_offset", "value", "record", "epoch", "filter", "shards", "reason"),
     ShippingFold,
     READ_PATH,
     reads_texts=True,

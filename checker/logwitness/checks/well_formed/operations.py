@@ -13,7 +13,21 @@ import numpy as np
 
 from loghistory.schema import CLIENT_KINDS, Kind
 
-from ..codes import F_APPEND, F_TAIL, INFO, INVOKE, IS_OF_CLIENT, NULL, OBSERVE, OF_CLIENTS, OK, OTHER, READS, among
+from ..codes import (
+    F_APPEND,
+    F_TAIL,
+    INFO,
+    INVOKE,
+    IS_OF_CLIENT,
+    NULL,
+    OBSERVE,
+    OF_CLIENTS,
+    OK,
+    OTHER,
+    READS,
+    among,
+    code,
+)
 from ..columns import Columns, Ints
 from ..contract import Check, Family, Setting
 from ..findings import Findings, KernelFold, number, report, show
@@ -26,6 +40,7 @@ BEGINS_LATE = "the record begins late: what clients asked for before that is mis
 _NO_OPERATION = -1
 _OPEN, _UNKNOWN = 0, 1
 _EARLIEST, _LATEST = -(1 << 63), (1 << 63) - 1
+_ROWS = code(Kind.ROWS)
 _PAGE = 5  # bits of a number of an operation that say its place in a page
 
 
@@ -65,7 +80,7 @@ COMPLETES = number(
         rule="What a client is told belongs to its open operation: one completion for each invocation, after it, by "
         "the same process and under the same name.",
         source=("history-checks.md#completes-what-is-open",),
-        fact="an observation or a completion",
+        fact="an observation, rows of a query, or a completion",
         sentence="Client {process} was told something of operation {op}, which is not open under that name.",
         fields=_Strange,
         kinds=(Kind.INVOKE,),
@@ -300,7 +315,7 @@ def _scan(
             report(found, TIME, _Back(before, after=time), before_seq, columns.seq[i])
         before, before_seq = time, columns.seq[i]
         kind = columns.kind[i]
-        if not IS_OF_CLIENT[kind] or columns.txn[i] != NULL:
+        if not (IS_OF_CLIENT[kind] or kind == _ROWS) or columns.txn[i] != NULL:
             continue
         op = columns.op[i]
         process = columns.process[i]
@@ -313,18 +328,20 @@ def _scan(
         if _is_cut_off(clients, counts, client, op):
             found.unjudged[COMPLETES] += 1
             clients.op[client] = op
-            if kind != OBSERVE:
+            if kind not in (OBSERVE, _ROWS):
                 clients.end_seq[client] = columns.seq[i]
             continue
         found.judged[COMPLETES] += 1
         mine = clients.status[client] == _OPEN and clients.op[client] == op
         f = columns.f[i]
-        named = f == clients.f[client] or (kind == OBSERVE and f == OTHER)
+        named = f == clients.f[client] or (kind in (OBSERVE, _ROWS) and f == OTHER)
         if not (mine and named):
             report(found, COMPLETES, _Strange(process, op=op), columns.seq[i])
             _show_operation(clients, counts, op, COMPLETES, found)
             if not mine:
                 continue
+        if kind == _ROWS:
+            continue
         if kind == OBSERVE:
             last = columns.last_offset[i]
             found.judged[GIVEN] += 1
@@ -363,7 +380,7 @@ class OperationsFold(KernelFold):
         """Judge the next events, in order, once there is room for their clients and numbers of operations."""
         compiled = self.setting.compiled
         kinds = columns.kind if compiled else np.array(columns.kind, dtype=np.int8)
-        more = int(np.count_nonzero(among(kinds, OF_CLIENTS)))
+        more = int(np.count_nonzero(among(kinds, (*OF_CLIENTS, _ROWS))))
         clients, pages = int(self._counts.clients[0]), int(self._counts.pages[0])
         self._table = roomy(self._table, clients, more, compiled)
         self._numbers = roomy(self._numbers, pages, more, compiled)
@@ -391,7 +408,7 @@ def _blank(name: str) -> int:
 FAMILY = Family(
     "well_formed_operations",
     tuple(CHECKS),
-    CLIENT_KINDS,
+    CLIENT_KINDS | {Kind.ROWS},
     ("time", "process", "op", "txn", "f", "term", "offset", "last_offset", "count"),
     OperationsFold,
 )

@@ -217,16 +217,18 @@ def _as_written(
     node, last, began = columns.node[i], columns.last_offset[i], replicas.began[columns.node[i]]
     found.judged[ANSWERED_AS_WRITTEN] += 1
     written = tree.flags[vertex] & WRITTEN
-    e0 = -1
+    e0 = e1 = -1
     if tree.flags[vertex] & (ANY_ACKED | REPORTED_TRUNCATED):
         e0 = tree.ack_seq[vertex]
     elif 0 < tree.term[vertex] <= began:
         e0 = replicas.began_seq[node]
     elif last not in (tree.base[vertex], tree.last[vertex]) or (written and written != written_with(columns.acks[i])):
         e0 = tree.seq[vertex]
+    elif last != tree.last[vertex] and cluster.acked_last[0] >= 0:
+        e0, e1 = tree.seq[vertex], cluster.acked_last[0]
     if e0 >= 0:
         fields = Answered(node, offset=columns.offset[i], last=last, term=tree.term[vertex])
-        report(found, ANSWERED_AS_WRITTEN, fields, e0, columns.seq[i])
+        report(found, ANSWERED_AS_WRITTEN, fields, e0, e1, columns.seq[i])
 
 
 @step
@@ -250,6 +252,8 @@ def answer(
     hidden = tree.flags[here] & UNKNOWN != 0 if here != NONE else columns.dirty[i] >= base
     promised = find(tree, base, entry_term)
     own = here != NONE and tree.base[here] == base and tree.term[here] == entry_term
+    if columns.last_offset[i] > base and cluster.acked_last[0] < 0:
+        cluster.acked_last[0] = seq
     _as_written(tree, replicas, cluster, found, columns, i, here if own else promised)
     if reason == SUCCESS:
         if hidden:

@@ -424,10 +424,10 @@ class ReplicasFold(ConfiguredFold):
         start |= dict.fromkeys(("voters", "first"), (1 << voters) - 1)
         blank["voters"][:] = (1 << voters) - 1
         start |= {"write_caching": int(setting.write_caching), "committed": ROOT, "elected_term": NULL}
-        start |= {"elected_twice": NULL, "idempotent": int(setting.idempotent), "says_last": -1}
+        start |= {"elected_twice": NULL, "idempotent": int(setting.idempotent)}
         start |= dict.fromkeys(
             (
-                *("given_up_seq", "top_commit", "top_commit_seq", "stranger", "says_last"),
+                *("given_up_seq", "top_commit", "top_commit_seq", "stranger", "says_last", "acked_last"),
                 *("passed_on", "divided", "outsider"),
             ),
             -1,

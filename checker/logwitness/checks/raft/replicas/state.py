@@ -79,6 +79,7 @@ class Cluster(NamedTuple):
     suspects_used: Ints
     stranger: Ints  # a node that is no voter and acts as one
     says_last: Ints  # the first answer to an append that states a last offset; -1
+    acked_last: Ints  # the same of nodes' own answers (`acked`)
     passed_on: Ints  # a node that answered what a leader answers, and was not seen to lead; -1
     divided: Ints  # one that answered a read of which another one gave something; -1
     outsider: Ints  # one that answered, is no voter and had recorded nothing; -1
