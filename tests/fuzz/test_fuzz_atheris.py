@@ -49,8 +49,14 @@ def _fuzz(name: str, place: Path, runs: int, seconds: int) -> None:
     limits = [f"-runs={runs}", f"-max_total_time={seconds}", f"-rss_limit_mb={MEMORY_MB}", f"-timeout={SLOWEST}"]
     command = [sys.executable, str(HERE / "harness.py"), name, str(place / "corpus"), *limits]
     command += ["-seed=20", "-max_len=4096", f"-artifact_prefix={place}/found-"]
+    # A program inherits the peak of memory of the process that becomes it, here of all tests before; a child does not.
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=seconds + PATIENCE, check=False, env=_environment(place)
+        ["sh", "-c", '"$@"; exit $?', "sh", *command],
+        capture_output=True,
+        text=True,
+        timeout=seconds + PATIENCE,
+        check=False,
+        env=_environment(place),
     )
     found = [path.read_bytes() for path in place.glob("found-*")]
     assert done.returncode == 0, f"{found}\n{done.stdout[-3000:]}{done.stderr[-3000:]}"

@@ -30,7 +30,7 @@ def judge() -> Callable[[RunSource], dict[str, Any]]:
 def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command to its end."""
     return subprocess.run(
-        [*COMMAND, "-o", str(directory), *arguments], capture_output=True, text=True, timeout=60, check=False
+        [*COMMAND, "-o", str(directory), *arguments], capture_output=True, text=True, timeout=300, check=False
     )
 
 
@@ -216,7 +216,7 @@ def test_an_interruption_while_modules_are_loaded_is_one_line() -> None:
     )
     for module in ("logwitness.commands", "quorumlog.cluster.supervisor"):
         done = subprocess.run(
-            [sys.executable, "-c", program, "cluster", module], capture_output=True, text=True, timeout=60, check=False
+            [sys.executable, "-c", program, "cluster", module], capture_output=True, text=True, timeout=300, check=False
         )
         assert (done.returncode, done.stdout, done.stderr) == (130, "", "logwitness: interrupted\n"), module
 

@@ -156,8 +156,13 @@ class History:
         """Whether the log may have been trimmed by then and nobody would have recorded it (counting.md#trims)."""
         nodes = {e.node for e in self.events if e.kind in (*STATE, "trim", "compact")} - {None}
         reported = [e for e in self.events if until is None or e.seq < until]
-        asked = any(e.kind == "fault" and e.f == "trim" for e in reported)
+        asked = any(e.kind == "fault" and e.f in ("trim", "compact") for e in reported)
         return (self.of_protocol or asked) and (not nodes or not {*self.voters} <= nodes)
+
+    def compacts(self, until: int | None = None) -> bool:
+        """Whether some node is seen to compact by then, or was asked to (counting.md#trims)."""
+        reported = [e for e in self.events if until is None or e.seq < until]
+        return any(e.kind == "compact" or (e.kind == "fault" and e.f == "compact") for e in reported)
 
     @property
     def observes(self) -> bool:

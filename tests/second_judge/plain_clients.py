@@ -153,7 +153,7 @@ def inconsistent_offset(history: History) -> Count:
     acked: dict[int, Value] = {}
     for e, value, is_read in sorted(reads + acks, key=lambda t: t[0].seq):
         count += JUDGED
-        compacted = any(c.kind == "compact" and c.seq < e.seq for c in history.events)
+        compacted = history.compacts(e.seq)
         once = len([o for o in value.tries if o.begun.seq < e.seq]) <= 1
         if is_read and e.offset == value.reads[0].offset and e.last != value.reads[0].last and once and not compacted:
             count += VIOLATED
@@ -184,7 +184,7 @@ def _ends(history: History) -> Count:
     read_lasts = any(e.last > e.offset for v in values for e in v.reads)
     count = Count()
     for value in values:
-        if not value.reads or len(value.tries) != 1 or any(e.kind == "compact" for e in history.events):
+        if not value.reads or len(value.tries) != 1 or history.compacts():
             continue
         e, asked = value.reads[0], value.tries[0].begun.get("count") or 0
         size = asked if value.acked is None else value.last - value.acked.offset + 1
@@ -396,7 +396,7 @@ def _trimmed_unseen(history: History) -> int:
 
 def _compaction_may_lack(history: History) -> bool:
     """Whether nodes compact, and one that recorded nothing may have as well."""
-    return history.unseen_trims() and history.has("compact")
+    return history.unseen_trims() and history.compacts()
 
 
 def _trim_may_lack(history: History) -> bool:

@@ -46,6 +46,9 @@ EDGES = (
     "c1 append v10 all|c1 ok 0|c1 append v11 all|c1 ok 1|c2 final_read 0|c2 ok 2",
     "c1 append v9 all|c1 ok 0|c1 append v10 all|c1 ok 1|c1 append v11 all|c1 ok 2|c2 read 0|c2 sees 0 v9|c2 sees 2 v11"
     "|c2 ok 3|c3 final_read 0|c3 sees 0 v9|c3 sees 2 v11|c3 ok 3",
+    # The same, where nodes were asked to compact: then any of it may be gone, in a run of no protocol as well.
+    "c1 append v9 all|c1 ok 0|c1 append v10 all|c1 ok 1|c1 append v11 all|c1 ok 2|- fault compact n1"
+    "|c2 read 0|c2 sees 0 v9|c2 sees 2 v11|c2 ok 3|c3 final_read 0|c3 sees 0 v9|c3 sees 2 v11|c3 ok 3",
     "c1 append v10 all|c1 ok 0|c2 read_linearizable 0|c2 ok 0",
     "c1 append v10 all|c1 ok 0|c1 append v11 all|c1 ok 1|c2 read_linearizable 0|c2 sees 0 v10|c2 ok 1",
     "n1 start|c1 append v10 all|c1 ok 0|c1 append v11 all|c1 ok 1|c2 read 0|c2 sees 1 v11|c2 ok 2",

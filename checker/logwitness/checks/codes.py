@@ -134,6 +134,7 @@ FAULT_POWER = _WORDS[FaultWord.POWER_LOSS]
 """Column ``f`` of a fault: the surroundings cut the power of something. A black-box run has no power_loss events."""
 FAULT_POWER_MIDWAY = _WORDS[FaultWord.POWER_LOSS_MIDWAY]
 FAULT_TRIM = _WORDS[FaultWord.TRIM]
+FAULT_COMPACT = _WORDS[FaultWord.COMPACT]
 FAULT_CRASH = _WORDS[FaultWord.CRASH]
 FAULT_STORAGE = _WORDS[FaultWord.STORAGE_ERROR]
 FAULT_FSYNC = _WORDS[FaultWord.FSYNC_ERROR]

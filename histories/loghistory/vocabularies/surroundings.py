@@ -18,6 +18,7 @@ class FaultWord(StrEnum):
     FSYNC_ERROR = "fsync_error"
     OPEN_ERROR = "open_error"
     TRIM = "trim"
+    COMPACT = "compact"
 
 
 class Phase(StrEnum):
@@ -49,6 +50,7 @@ VOCABULARY = Vocabulary(
                 FaultWord.FSYNC_ERROR: "flushes fail from now on until the fault ends",
                 FaultWord.OPEN_ERROR: "the same for the flushes with which a log is opened",
                 FaultWord.TRIM: "nodes trim their logs",
+                FaultWord.COMPACT: "nodes compact their logs by key",
             },
         ),
         Words(

@@ -25,6 +25,7 @@ from ..codes import (
     F_TAIL,
     FAIL,
     FAULT,
+    FAULT_COMPACT,
     FAULT_TRIM,
     FAULT_WIPE,
     HEAL,
@@ -82,8 +83,10 @@ def _scan(
             if f == FAULT_WIPE and columns.node[i] >= known.voters[0] > 0:
                 continue  # nothing was promised by the disk of a node that does not vote
             note_fault(faults, seq, f, columns.node[i])
-            if f == FAULT_TRIM:
+            if f in (FAULT_TRIM, FAULT_COMPACT):
                 known.may_trim[0] = 1
+            if f == FAULT_COMPACT:
+                known.compacted[0] += 1
             if f == FAULT_WIPE:
                 known.wipe_seq[0] = seq
                 known.cut_off[0] = 1
