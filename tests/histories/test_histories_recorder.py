@@ -59,6 +59,9 @@ def test_an_unknown_kind_or_column_is_an_error_at_once() -> None:
         record.record("fulsh", 1, {})
     with pytest.raises(TypeError, match="unexpected keyword argument 'ofset'"):
         record.record(Kind.TRIM, 1, {"node": 1, "ofset": 3})
+    for column in ("seq", "time", "kind"):
+        with pytest.raises(TypeError, match=column):
+            record.record(Kind.TRIM, 1, {"node": 1, "offset": 3, column: 7})
 
 
 @pytest.mark.parametrize(
