@@ -91,6 +91,16 @@ CASES: dict[str, tuple[str, list[str]]] = {
         "3 poll [[:poll]] ok [[:poll {}]]",
         ["unseen"],
     ),
+    "a poll of unknown outcome is no final one": (
+        "0 send [[:send 2 20]] ok [[:send 2 [1 20]]]\n3 poll [[:poll]] ok [[:poll {2 [[0 12]]}]]\n"
+        "3 poll [[:poll]] info [[:poll]]",
+        [],
+    ),
+    "it does not explain what one reader passes over": (
+        "0 send [[:send 2 20]] ok [[:send 2 [1 20]]]\n0 send [[:send 2 21]] ok [[:send 2 [2 21]]]\n"
+        "4 poll [[:poll]] info [[:poll]]\n3 poll [[:poll]] ok [[:poll {2 [[0 12] [2 21]]}]]",
+        ["lost write", "skip"],
+    ),
     "a poll may return less than there is": (
         "0 send [[:send 2 20]] ok [[:send 2 [1 20]]]\n3 poll [[:poll]] ok [[:poll {2 [[0 12]]}]]",
         [],
@@ -464,3 +474,16 @@ def test_a_gap_of_a_billion_offsets_costs_nothing(tmp_path: Path) -> None:
     lines.append("1 poll [[:poll]] ok [[:poll {1 [" + " ".join(f"[{i << 50} {i}]" for i in range(1, 2000)) + "]}]]")
     path.write_text(_edn("\n".join(lines)))
     assert check_model(open_run(path), Model.KAFKA).exit_status == 0
+
+
+def test_a_poll_of_unknown_outcome_may_have_been_given_what_others_pass_over(tmp_path: Path) -> None:
+    path = tmp_path / "history.edn"
+    polls = "3 poll [[:poll]] ok [[:poll {2 [[2 21]]}]]\n"
+    sends = "0 send [[:send 2 20]] ok [[:send 2 [1 20]]]\n0 send [[:send 2 21]] ok [[:send 2 [2 21]]]\n"
+    for unknown, verdict in (("4 poll [[:poll]] info [[:poll]]\n", Verdict.UNDECIDED), ("", Verdict.VIOLATED)):
+        path.write_text(_edn(f"{GOOD.strip()}\n{sends}{unknown}{polls}".strip()))
+        found = check_model(open_run(path), Model.KAFKA)
+        assert found.verdict is verdict
+        (lost,) = (each for each in found.checks if each.id == "lost-write")
+        assert lost.verdict is verdict
+        assert (lost.reason or "").endswith("may have been given to 1 poll of unknown outcome") is bool(unknown)

@@ -177,6 +177,8 @@ class Open:
     """The part that was last given anything."""
     polls: list[int] = field(default_factory=list)
     """The events that each of its polls was given first."""
+    reads: bool = False
+    """Whether some part of it polls."""
 
 
 @dataclass(slots=True)
@@ -216,6 +218,8 @@ class KafkaHistory:
         """The history tells what rebalances there were."""
         self._jumps: list[tuple[int, Key, tuple[int, int], tuple[int, int]]] = []
         """Of readers that had subscribed, from poll to poll: check, key, and from which offset and event to which."""
+        self._polls_unknown = 0
+        """How many operations polled, and nobody knows what they were given."""
         self._both: list[Open] = []
         """Operations that sent and polled, and may have been committed."""
         self._judged = [0] * len(CHECKS)
@@ -252,6 +256,8 @@ class KafkaHistory:
                     whole.poll = op
                     whole.polls.append(seq)
                 whole.polled.append((self._key(log), offset, text if value is None else value, seq))
+            elif f == "poll" and kind == Kind.INVOKE:
+                whole.reads = True
             elif f == "send" and kind == Kind.INVOKE:
                 whole.sends[op] = self._invoke_send(self._key(log), text if value is None else value, seq, whole.acks)
             elif f == "send" and op in whole.sends:
@@ -313,12 +319,13 @@ class KafkaHistory:
         moved = self._keys_in(text, seq) if text is not None and whole.f in _READING else frozenset()
         for name in moved:
             reader.positions.pop(name, None)
-        self._polled(whole, reader, moved, seq, failed=kind == Kind.FAIL)
+        self._polled(whole, reader, moved, seq, failed=kind == Kind.FAIL, unknown=kind == Kind.INFO)
         for name in moved:
             reader.positions.pop(name, None)
             if name in self._keys:
                 self._keys[name].sessions.pop(whole.process, None)  # somebody else may read on
         if kind == Kind.INFO and whole.f != "send":
+            self._polls_unknown += whole.reads and not whole.polled
             # Where the reader is now nobody knows.
             reader.positions.clear()
             reader.fresh.clear()
@@ -396,9 +403,14 @@ class KafkaHistory:
                 sentence = f"Value {value} at offset {offset} was read by the very operation that sent it."
                 self._report(UNCOMMITTED_READ, key, sentence, whole.seq, seq)
 
-    def _polled(self, whole: Open, reader: _Reader, moved: Collection[str], done: int, *, failed: bool) -> None:
-        """What the operation's polls gave its reader; ``moved`` are keys that a rebalance concerned."""
-        if whole.f == "poll" and not failed:
+    def _polled(
+        self, whole: Open, reader: _Reader, moved: Collection[str], done: int, *, failed: bool, unknown: bool
+    ) -> None:
+        """What the operation's polls gave its reader; ``moved`` are keys that a rebalance concerned.
+
+        ``unknown``: what it does not show may have been given as well.
+        """
+        if whole.f == "poll" and not (failed or unknown):
             if not whole.polled:
                 for name in reader.positions:
                     self._keys[name].sessions[whole.process].ended = True
@@ -500,6 +512,7 @@ class KafkaHistory:
             # Never completed: an unknown outcome that says no offsets.
             if whole.sends:
                 self._leave_open(whole, whole.seq)
+            self._polls_unknown += whole.reads and not whole.polled
         self._open.clear()
         for seq, sends in self._unknown:
             if any(send.sent.read >= 0 for send in sends):
@@ -525,16 +538,19 @@ class KafkaHistory:
                 tuple(self._violations[place]),
                 excuses=tuple(Excuse(cause, (), facts, -1) for cause, facts in sorted(self._excuses[place].items())),
                 unjudged=self._unjudged[place],
-                undecided=self._unsettled(self._unjudged[place]),
+                undecided=self._unsettled(place, self._unjudged[place]),
             )
             for place in range(len(CHECKS))
         )
 
-    @staticmethod
-    def _unsettled(jumps: int) -> str | None:
-        if not jumps:
+    def _unsettled(self, check: int, unjudged: int) -> str | None:
+        if not unjudged:
             return None
-        times = "once" if jumps == 1 else f"{jumps:,} times"
+        if check == LOST_WRITE:
+            values = "1 acknowledged value" if unjudged == 1 else f"{unjudged:,} acknowledged values"
+            polls = "1 poll" if self._polls_unknown == 1 else f"{self._polls_unknown:,} polls"
+            return f"{values} below the highest offset read may have been given to {polls} of unknown outcome"
+        times = "once" if unjudged == 1 else f"{unjudged:,} times"
         return (
             f"{times} a reader that had subscribed was elsewhere at its next poll; the history does not tell whether "
             "its keys had been given to another one (no :rebalance-log)"
@@ -648,6 +664,10 @@ class KafkaHistory:
                     gone.setdefault(sent.weak, []).append(sent)
                 continue
             lost = sent.offset is not None and sent.offset < highest and sent.read < 0
+            passed = final or any(low < (sent.offset or 0) < high for low, high in key.gaps)
+            if lost and self._polls_unknown and not passed:
+                self._unjudged[LOST_WRITE] += 1
+                continue
             if sent.offset is not None and sent.offset < highest:
                 self._judged[LOST_WRITE] += 1
             if lost:
