@@ -55,7 +55,7 @@ def test_a_run_of_nodes_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
         source: RunSource,
         columns: Iterable[str] | None = None,
         kinds: Collection[str] | None = None,
-        batch_rows: int = 1 << 17,
+        batch_rows: int = 1 << 15,
     ) -> Iterator[pa.RecordBatch]:
         read.append(columns)
         return batches_of(source, columns, kinds, batch_rows)

@@ -28,9 +28,10 @@ def house_families() -> tuple[Family, ...]:
 
 
 @cache
-def _all() -> tuple[tuple[Family, ...], tuple[str, ...]]:
+def _all() -> tuple[tuple[Family, ...], tuple[str, ...], dict[str, Family]]:
     added, left_out = admitted(house_families())
-    return (*house_families(), *added), left_out
+    found = (*house_families(), *added)
+    return found, left_out, {check.id: family for family in found for check in family.checks}
 
 
 def families() -> tuple[Family, ...]:
@@ -50,9 +51,6 @@ def all_checks() -> tuple[Check, ...]:
 
 def families_of(only: Iterable[str]) -> tuple[Family, ...]:
     """The families that judge the checks with these ids. KeyError with the first unknown id."""
-    wanted = list(only)
-    known = {check.id for check in all_checks()}
-    for name in wanted:
-        if name not in known:
-            raise KeyError(name)
-    return tuple(family for family in families() if any(check.id in wanted for check in family.checks))
+    found, _, family_of = _all()
+    wanted = {family_of[name].name for name in only}
+    return tuple(family for family in found if family.name in wanted)

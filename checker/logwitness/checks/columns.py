@@ -179,8 +179,8 @@ class Reader:
             ends = last.null_count < len(last)
             found["last_offset"] = np.where(valid(last), slots(last), found["offset"]) if ends else found["offset"]
         if "value" in self._wanted:
-            least = pc.min(batch.column("value")).as_py()
-            if least is not None and least < -codes.MAX_OFFSET:
+            if np.count_nonzero(found["value"] < -codes.MAX_OFFSET) > batch.column("value").null_count:
+                least = pc.min(batch.column("value")).as_py()
                 place = int(pc.index(batch.column("value"), least).as_py())
                 remedy = f"values are not below {-codes.MAX_OFFSET}"
                 raise self._beyond(found, place, "value", f"{least} is too small", remedy)

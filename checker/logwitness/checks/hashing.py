@@ -129,5 +129,6 @@ def grown(array: Array, used: int, more: int, fill: int) -> Array:
     if used + more > len(array):
         before = len(array)
         array.resize(max(5 * before // 4, used + more), refcheck=False)
-        array[before:] = fill
+        if fill:  # the new places hold 0
+            array[before:] = fill
     return array

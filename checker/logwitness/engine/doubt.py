@@ -70,7 +70,7 @@ class Doubt:
             return
         f = batch.column("f")
         invoked = coded(batch.column("kind"), lambda word: int(word == Kind.INVOKE), 0, np.int8) == 1
-        if self.by_log:
+        if self.by_log and batch.column("log").null_count < batch.num_rows:
             self._number(batch, invoked)
         if not vocabulary.parts:
             self._count(f, invoked, vocabulary.operations)

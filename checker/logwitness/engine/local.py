@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from loghistory import RunSource
+from loghistory.arrays import slots
 from loghistory.errors import quote
 from loghistory.importers import ForeignFormat
 from loghistory.schema import STATE_KINDS
@@ -28,7 +29,8 @@ from .read_ahead import read_ahead
 from .run import RunVerdict, exit_status, together
 from .voters import configured_number, configured_voters, numbered_voters
 
-BATCH_ROWS = 1 << 17
+BATCH_ROWS = 1 << 15
+"""Events that are judged at once: folds make room for all that these may bring, which is not to outgrow the caches."""
 
 Progress = Callable[[int], None]
 """Called with the number of events read so far."""
@@ -279,12 +281,22 @@ def _protocols_of(kinds: Collection[str], known: Iterable[Protocol]) -> frozense
 
 def _recorded(source: RunSource | pa.Table, known: Iterable[Protocol]) -> tuple[set[str], tuple[int, ...]]:
     """The kinds that occur in a run, and the nodes that have events of a protocol."""
-    internal = pa.array(sorted({str(kind) for protocol in known for kind in protocol.kinds}), pa.string())
+    internal = {str(kind) for protocol in known for kind in protocol.kinds}
+    of_protocols = pa.array(sorted(internal), pa.string())
     kinds: set[str] = set()
     nodes: set[int] = set()
     for batch in _batches(source, ["kind", "node"]):
         words = batch.column("kind")
-        kinds.update(words.unique().to_pylist())
-        of_nodes = pc.is_in(words.dictionary, value_set=internal).take(words.indices)
+        found = _occurring(words)
+        kinds.update(found)
+        if internal.isdisjoint(found):
+            continue
+        of_nodes = pc.is_in(words.dictionary, value_set=of_protocols).take(words.indices)
         nodes.update(node for node in batch.column("node").filter(of_nodes).unique().to_pylist() if node is not None)
     return kinds, tuple(sorted(nodes))
+
+
+def _occurring(words: pa.DictionaryArray) -> list[str]:
+    """The words that a column holds."""
+    known = words.dictionary.to_pylist()
+    return [known[code] for code in np.flatnonzero(np.bincount(slots(words.indices.drop_null()), minlength=len(known)))]

@@ -80,13 +80,13 @@ class Logs:
             self._sort_out()
 
     def _unnamed(self, columns: Columns) -> None:
-        shared = columns.where(np.flatnonzero(_IS_SHARED[columns.kind]))
-        self._own_events |= len(shared.seq) < len(columns.seq)
+        shared = np.flatnonzero(_IS_SHARED[columns.kind])
+        self._own_events |= len(shared) < len(columns.seq)
         number = self._numbers.setdefault(None, len(self._numbers))
         for fold in self._folds_of(number):
             fold.feed(columns)
-        if len(shared.seq):
-            self._shared.append(shared)
+        if len(shared):
+            self._shared.append(columns.where(shared))
 
     def _sort_out(self) -> None:
         """Give what waits to its logs, but for those that have few events."""

@@ -79,13 +79,13 @@ class Violations:
 
 
 class _Line(NamedTuple):
-    """Bounds in the order of their places along the log; ``mine`` says which of them are of entries, not ends."""
+    """Times in the order of their places along the log, and the bounds of entries and of ends that they belong to."""
 
     place: Ints
-    offset: Ints
     time: Ints
-    seq: Ints
-    entry: Array
+    order: Ints | None  # which of the bounds, entries first, is at each place; None: they are in order
+    entries: Bounds
+    ends: Bounds
 
 
 class Extreme(msgspec.Struct, frozen=True):
@@ -117,20 +117,18 @@ def ascending(keys: Ints) -> Ints | None:
     return np.argsort(keys, kind="stable")
 
 
-def _line(bounds: Bounds, more: Bounds, place_of_more: int) -> _Line:
+def _line(entries: Bounds, ends: Bounds, place_of_end: int) -> _Line:
     """Bounds of entries and of ends, in order. A place is three times an offset and what part of it is meant.
 
     An end at n sits between the entries n - 1 and n. Its completion bounds what is before it and its invocation what
     is behind it, so in one row of places these three follow each other: completion at n, invocation at n, entry n.
     """
-    both = bounds if not len(more.offset) else bounds.and_also(more)
-    entry = np.ones(len(both.offset), dtype=bool)
-    entry[len(bounds.offset) :] = False
-    place = 3 * both.offset + 2
-    place[len(bounds.offset) :] += place_of_more - 2
+    place = np.concatenate([3 * entries.offset + 2, 3 * ends.offset + place_of_end])
+    time = np.concatenate([entries.time, ends.time])
     order = ascending(place)
-    line = _Line(place, *both, entry)
-    return line if order is None else _Line(*(column[order] for column in line))
+    if order is not None:
+        place, time = place[order], time[order]
+    return _Line(place, time, order, entries, ends)
 
 
 def _lines(earliest: Bounds, latest: Bounds, ends: Ends) -> tuple[_Line, _Line]:
@@ -148,22 +146,24 @@ def compare(earliest: Bounds, latest: Bounds, ends: Ends, found: Violations) -> 
 
 def _compare(e: _Line, l_: _Line, found: Violations) -> None:
     high = np.maximum.accumulate(e.time)
-    low = np.minimum.accumulate(l_.time[::-1])[::-1]
+    low = np.minimum.accumulate(np.append(l_.time, NEVER)[::-1])[::-1]
     # Every e is compared with the l of its own place and all behind it.
     facing = np.searchsorted(l_.place, e.place, side="left")
-    there = facing < len(low)
-    bad = np.flatnonzero(there)[high[there] > low[facing[there]]]
+    bad = np.flatnonzero(high > low[facing])
     if not len(bad):
         return
     # Many places tell of one pair: the first that reaches the maximum and the last that reaches the minimum.
     late = np.searchsorted(high, high[bad], side="left")
-    soon = np.searchsorted(low, low[facing[bad]], side="right") - 1
+    soon = np.searchsorted(low[:-1], low[facing[bad]], side="right") - 1
     pairs = np.unique(np.stack([late, soon], axis=1), axis=0)
     found.each(np.ones(len(pairs), dtype=bool), lambda i: _worded(_extreme(e, pairs[i, 0]), _extreme(l_, pairs[i, 1])))
 
 
 def _extreme(line: _Line, place: int | np.intp) -> Extreme:
-    return Extreme(int(line.time[place]), int(line.seq[place]), int(line.offset[place]), bool(line.entry[place]))
+    row = int(place if line.order is None else line.order[place])
+    is_entry = row < len(line.entries.offset)
+    bounds, row = (line.entries, row) if is_entry else (line.ends, row - len(line.entries.offset))
+    return Extreme(int(bounds.time[row]), int(bounds.seq[row]), int(bounds.offset[row]), is_entry)
 
 
 def _worded(late: Extreme, soon: Extreme) -> Violation:

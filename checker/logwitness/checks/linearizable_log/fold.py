@@ -12,7 +12,7 @@ from ..contract import Excuse, Family, Setting, Verdicts, outcome
 from ..faults import CAUSES, GAP
 from ..hashing import all_grown, empty_table, roomy
 from .algorithm import Entries, Values, distinct, judge_log
-from .bounds import Ends
+from .bounds import Ends, ascending
 from .per_event import listen
 from .rules import CHECK
 from .state import ACKED, LOOSE, NONE, Empty, Given, Known, Lengths, More, Named, Open, Tables, blank, fill
@@ -140,6 +140,8 @@ class LinearizableLogFold:
         """What is somewhere, of the values that were promised to last."""
         usual = (named.marks & (LOOSE | ACKED)) != LOOSE
         rows = np.flatnonzero(usual & (named.offset != NULL))
+        order = ascending(named.offset[rows])
+        rows = rows if order is None else rows[order]
         entries = self._entry(named, rows, named, rows)
         if twice:
             more = More(*(column[:twice] for column in self._more))
