@@ -27,6 +27,9 @@ Collected: TypeAlias = dict[Shape, list[Any]]
 """By shape, for event after event: ``seq``, ``time``, and the values of the other columns."""
 
 
+_HELD_AS = {kind: np.dtype(kind.to_pandas_dtype()) for kind in INTEGERS}
+
+
 class _Part(NamedTuple):
     """What the events of one shape have in one column, and in which rows."""
 
@@ -75,12 +78,19 @@ def _column(parts: Sequence[_Part], size: int, kind: pa.DataType) -> pa.Array:
     rows = np.concatenate([part.rows for part in parts])
     values = list(chain.from_iterable(part.values for part in parts))
     if kind in INTEGERS and {*map(type, values)} == {int}:
-        placed = np.zeros(size, kind.to_pandas_dtype())
+        placed = np.zeros(size, _HELD_AS[kind])
         placed[rows] = np.array(values, placed.dtype)
-        known = np.zeros(size, bool)
-        known[rows] = True
-        return pa.array(placed, kind, mask=~known) if len(values) < size else pa.array(placed, kind)
+        nulls = size - len(values)
+        known = pa.py_buffer(_bits(rows, size)) if nulls else None
+        return pa.Array.from_buffers(kind, size, [known, pa.py_buffer(placed)], nulls)
     scattered: list[Any] = [None] * size
     for row, value in zip(rows.tolist(), values, strict=True):
         scattered[row] = value
     return array_of(scattered, kind)
+
+
+def _bits(rows: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.uint8]:
+    """A bitmap of so many rows, in which these are set."""
+    known = np.zeros(size, bool)
+    known[rows] = True
+    return np.packbits(known, bitorder="little")

@@ -65,8 +65,10 @@ class Flaw:
     remedy: str
 
 
-_LIMITED = tuple(column for column in COLUMNS if pa.types.is_integer(column.type) and column.name != "acks")
-"""Columns whose values have limits, but for one of which few values have a meaning."""
+_LIMITED = tuple(
+    (column.name, *limits(column)) for column in COLUMNS if pa.types.is_integer(column.type) and column.name != "acks"
+)
+"""Columns whose values have limits, with these, but for one of which few values have a meaning."""
 
 KINDS = tuple(Kind)
 _CODE = {str(kind): code for code, kind in enumerate(KINDS)}
@@ -133,15 +135,13 @@ def _rules(batch: pa.RecordBatch, version: int) -> Iterator[_Rule]:
         needing = _Needing(batch.column("kind"), codes, _needing(version))
         for name in needing.columns:
             if name in names and batch.column(name).null_count:
-                missing = pc.and_(batch.column(name).is_null(), needing.events(name))
-                if pc.any(missing).as_py():
-                    yield _Rule(missing.to_numpy(zero_copy_only=False), _missing(name, batch))
+                missing = needing.events(name) & ~valid(batch.column(name))
+                if missing.any():
+                    yield _Rule(missing, _missing(name, batch))
     yield from _ranges(batch, names, codes)
-    for column in _LIMITED:
-        if column.name in names:
-            low, high = limits(column)
-            if not _within(batch.column(column.name), low, high):
-                yield _Rule(*_beyond(batch, column.name, low, high))
+    for name, low, high in _LIMITED:
+        if name in names and not _within(batch.column(name), low, high):
+            yield _Rule(*_beyond(batch, name, low, high))
 
 
 def _beyond(batch: pa.RecordBatch, name: str, low: int, high: int) -> tuple[Mask, Callable[[int], Flaw]]:
@@ -159,20 +159,18 @@ class _Needing:
     def __init__(
         self, kinds: pa.DictionaryArray, codes: npt.NDArray[np.int8], columns: dict[str, frozenset[int]]
     ) -> None:
-        self.columns = columns
+        occur = frozenset(_CODE[word] for word in kinds.dictionary.to_pylist() if word in _CODE)
+        self.columns = {name: needing for name, wanted in columns.items() if (needing := wanted & occur)}
         self._codes = codes
-        self._occur = {_CODE[word] for word in kinds.dictionary.to_pylist() if word in _CODE}
-        self._found: dict[frozenset[int], pa.BooleanArray] = {}
+        self._found: dict[frozenset[int], Mask] = {}
 
-    def events(self, name: str) -> pa.BooleanArray:
+    def events(self, name: str) -> Mask:
         """The events that must carry this column."""
-        kinds = self.columns[name] & self._occur
+        kinds = self.columns[name]
         if kinds not in self._found:
-            of = np.zeros(len(self._codes), bool)
-            for code in kinds:
-                of |= self._codes == code
-            bits = pa.py_buffer(np.packbits(of, bitorder="little"))
-            self._found[kinds] = pa.Array.from_buffers(pa.bool_(), len(of), [None, bits])
+            of = np.zeros(len(KINDS) + 1, bool)  # the last one: no kind
+            of[[*kinds]] = True
+            self._found[kinds] = of[self._codes]
         return self._found[kinds]
 
 
