@@ -19,6 +19,27 @@ InitWritten ==
     /\ clean = {} /\ releases = {}
     /\ got = {}
 
+(* Of five shards four took part in a run that was overtaken when CLEAN had reached one of them, which holds nothing: it *)
+(* had read from the beginning, while the last one may know that all was acknowledged. Two are away.              *)
+Numbered == CHOOSE order \in [1..5 -> Node] : \A s \in Node : \E i \in 1..5 : order[i] = s
+InitOvertaken ==
+    LET holders == {Numbered[1], Numbered[2], Numbered[3]}
+        all == holders \union {Numbered[4]}
+        written == [n \in Places |-> [kind |-> IF n \in Esn THEN "data" ELSE "bridge", by |-> 1]]
+    IN  /\ copyset = [n \in Esn |-> holders]
+        /\ append = [n \in Esn |-> "acked"] /\ lng = MaxEsn
+        /\ copies = [s \in Node |-> IF s \in holders THEN written ELSE [n \in Places |-> Nothing]]
+        /\ run = [r \in Runs |->
+            IF r = 1 THEN [phase |-> "clean", plan |-> written, from |-> 0, set |-> all, chosen |-> holders,
+                           done |-> all, told |-> {Numbered[4]}]
+            ELSE NoRun]
+        /\ seal = [s \in Node |-> IF s \in all THEN 1 ELSE 0]
+        /\ clean = {Numbered[4]}
+        /\ up = Node \ {Numbered[1], Numbered[4]}
+        /\ status = [s \in Node |-> IF s \in up THEN "full" ELSE "unavailable"]
+        /\ losses = 0 /\ recovered = 0 /\ releases = {} /\ got = {}
+Unread == got = {} /\ releases = {}
+
 Met(number, name, there) == IF TLCGet(number) = 0 /\ there THEN TLCSet(number, 1) /\ PrintT(<<"reached", name>>) ELSE TRUE
 ASSUME \A number \in 1..5 : TLCSet(number, 0)
 Reached ==
@@ -37,5 +58,6 @@ PlugsAtNonAuth(verdict) == TRUE                                              \* 
 ReleaseEarly == TRUE                                                         \* MayRelease
 ReleaseAtOnce(s) == TRUE                                                     \* TakesRelease
 PurgeUnsealed(sealed) == sealed                                              \* SealAfterPurge
+PurgesWhateverWrote(copy, r) == TRUE                                         \* Purged
 AbortedIsFinished(n) == append[n] # "open"                                   \* Finished
 ===========================================================================================

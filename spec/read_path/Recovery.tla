@@ -15,7 +15,8 @@ VARIABLES
     lng,                           \* all appends up to it are finished
     seal,                          \* the run that each shard is sealed for, 0 for none
     status, up, losses,
-    run,                           \* of each run: how far it is, its plan, its mutation set and who has done it
+    run,                           \* of each run: how far it is, its plan, where that begins, its mutation set, who has done
+                                   \* it, and who has heard that all have
     recovered,                     \* the run that has recovered the epoch, 0 for none
     clean,                         \* the shards that know the epoch to be recovered
     releases,                      \* the shards that have taken the release of the next epoch
@@ -51,6 +52,8 @@ MayPlug(verdict) == verdict # "non-auth"
 (* read-path.md#activation, read-path.md#release-needs-recovery                                              *)
 MayRelease == recovered > 0
 TakesRelease(s) == s \in clean
+(* read-path.md#release-needs-recovery: what a purge deletes, by what CLEAN of this run said.                   *)
+Purged(copy, r) == copy.by < r
 (* A shard that purged takes no more writes of the epoch (read-path.md#release-needs-recovery).                *)
 SealAfterPurge(sealed) == Largest({sealed, recovered})
 (* read-path.md#append-waves                                                                                 *)
@@ -81,7 +84,8 @@ After(old, new, chosen) ==
     IF new = Nothing \/ (old = Nothing /\ ~chosen) \/ Beats(old, new) THEN old ELSE new
 
 -------------------------------------------------------------------------------------------
-NoRun == [phase |-> "none", plan |-> [n \in Places |-> Nothing], set |-> {}, chosen |-> {}, done |-> {}]
+NoRun == [phase |-> "none", plan |-> [n \in Places |-> Nothing], from |-> 0, set |-> {}, chosen |-> {}, done |-> {},
+          told |-> {}]
 
 Init ==
     /\ copies = [s \in Node |-> [n \in Places |-> Nothing]]
@@ -149,8 +153,8 @@ Digest(r, from) ==
         /\ from \in {0, lng} /\ MayGoOn(verdict, digest)
         /\ \E chosen \in SUBSET digest :
             /\ Cardinality(chosen) = IF Cardinality(digest) < R THEN Cardinality(digest) ELSE R
-            /\ run' = [run EXCEPT ![r] = [phase |-> "mutate", plan |-> Plan(digest, from, verdict, r), set |-> digest,
-                                          chosen |-> chosen, done |-> {}]]
+            /\ run' = [run EXCEPT ![r] = [phase |-> "mutate", plan |-> Plan(digest, from, verdict, r), from |-> from,
+                                          set |-> digest, chosen |-> chosen, done |-> {}, told |-> {}]]
         /\ UNCHANGED <<shards, writes, nodes, recovered, got>>
 
 (* A shard that is sealed for a later run refuses (read-path.md#shard-refuses).                                *)
@@ -162,19 +166,22 @@ Mutate(s, r) ==
     /\ UNCHANGED <<seal, clean, releases, writes, nodes, recovered, got>>
 
 Clean(s, r) ==
-    /\ run[r].phase = "clean" /\ s \in (run[r].set \ clean) \intersect up /\ seal[s] <= r
+    /\ run[r].phase = "clean" /\ s \in (run[r].set \ run[r].told) \intersect up /\ seal[s] <= r
     /\ clean' = clean \union {s}
-    /\ UNCHANGED <<copies, seal, releases, writes, nodes, run, recovered, got>>
+    /\ run' = [run EXCEPT ![r].told = @ \union {s}]
+    /\ UNCHANGED <<copies, seal, releases, writes, nodes, recovered, got>>
 
 Recover(r) ==
-    /\ run[r].phase = "clean" /\ run[r].set \subseteq clean /\ recovered = 0
+    /\ run[r].phase = "clean" /\ run[r].set \subseteq run[r].told /\ recovered = 0
     /\ recovered' = r
     /\ UNCHANGED <<shards, writes, nodes, run, got>>
 
-(* A shard that took no part deletes what it has above the lng; the others have told it (read-path.md#release-needs-recovery). *)
-Purge(s) ==
-    /\ recovered > 0 /\ s \in up \ clean
-    /\ copies' = [copies EXCEPT ![s] = [n \in Places |-> IF n > lng THEN Nothing ELSE @[n]]]
+(* A shard that took no part deletes what lost above the lng of a run, which some shard has told it that heard CLEAN of  *)
+(* that run, even if it was overtaken (read-path.md#release-needs-recovery).                                   *)
+Purge(s, r) ==
+    /\ recovered > 0 /\ s \in up \ clean /\ run[r].told # {}
+    /\ copies' = [copies EXCEPT ![s] = [n \in Places |->
+            IF n > run[r].from /\ Purged(@[n], r) THEN Nothing ELSE @[n]]]
     /\ clean' = clean \union {s}
     /\ seal' = [seal EXCEPT ![s] = SealAfterPurge(@)]
     /\ UNCHANGED <<releases, writes, nodes, run, recovered, got>>
@@ -191,12 +198,12 @@ Show(s, n) ==
     /\ UNCHANGED <<shards, writes, nodes, run, recovered>>
 
 Next ==
-    \/ \E s \in Node : Down(s) \/ Back(s) \/ Lose(s) \/ Purge(s) \/ Release(s)
+    \/ \E s \in Node : Down(s) \/ Back(s) \/ Lose(s) \/ Release(s)
     \/ \E s \in Node, n \in Esn : Store(s, n)
     \/ \E s \in Node, n \in Places : Show(s, n)
     \/ \E n \in Esn : Acknowledge(n) \/ Abort(n)
     \/ Advance
-    \/ \E s \in Node, r \in Runs : Seal(s, r) \/ Mutate(s, r) \/ Clean(s, r)
+    \/ \E s \in Node, r \in Runs : Seal(s, r) \/ Mutate(s, r) \/ Clean(s, r) \/ Purge(s, r)
     \/ \E r \in Runs : Recover(r)
     \/ \E r \in Runs, from \in 0..MaxEsn : Digest(r, from)
 

@@ -124,7 +124,9 @@ TraceRecover ==
 TracePurge ==
     /\ Is("purge")
     /\ recovered > 0 /\ seal[Shard] > 0
-    /\ Noted[3] > above
+    /\ \A n \in Places : (* by what a run said that was overtaken, only what others have of a run *)
+        n \in Noted[3]..above /\ n <= Noted[4] /\ copies[Shard][n] # Nothing =>
+            Replicated(Property, {s \in Given.shards : Beats(copies[s][n], copies[Shard][n])})
     /\ copies' = [copies EXCEPT ![Shard] = [n \in Places |-> IF n \in Noted[3]..Noted[4] THEN Nothing ELSE @[n]]]
     /\ clean' = clean \union {Shard}
     /\ UNCHANGED <<never, seal, run, recovered, disk, before, known, above, released>> /\ Goes

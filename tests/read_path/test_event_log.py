@@ -53,3 +53,13 @@ def test_that_a_rebuilding_was_given_up_is_never_forgotten() -> None:
     assert a_log(LogRecord(Word.REBUILD, 0), LogRecord(Word.ABORT, 0), *rebuilt).given_up
     assert a_log(LogRecord(Word.DRAIN, 0), LogRecord(Word.UNRECOVERABLE, 0)).given_up
     assert not a_log(LogRecord(Word.REBUILD, 0), LogRecord(Word.UNRECOVERABLE, 0)).given_up
+
+
+def test_a_drain_lasts_until_somebody_says_that_it_is_over() -> None:
+    """Unless a rebuilding overtakes it (read-path.md#status-of-events)."""
+    drain, unrecoverable = (LogRecord(word, 0) for word in (Word.DRAIN, Word.UNRECOVERABLE))
+    empty = (drain, *(done(donor, 1) for donor in range(4)))
+    assert a_log(*empty, unrecoverable).drained == {0}
+    assert a_log(*empty, LogRecord(Word.ACKNOWLEDGE, 0)).drained == set()
+    assert a_log(drain, unrecoverable).drained == set()
+    assert a_log(drain, LogRecord(Word.REBUILD, 0)).drained == set()

@@ -11,6 +11,7 @@ from quorumlog.protocol import load
 from quorumlog.read_path import messages as m
 from quorumlog.read_path.configuration import SequencerSettings
 from quorumlog.read_path.core import Role
+from quorumlog.read_path.events import SetClean
 from quorumlog.read_path.nodeset import Nodeset
 from quorumlog.read_path.records import HOLE, Copy, new_copy
 from quorumlog.read_path.recovery import Recovery
@@ -97,3 +98,49 @@ def test_of_a_sequencers_waves_the_highest_is_stored(first: int) -> None:
     lsn = lsn_of(1, 1)
     waves = [new_copy(lsn, (0, 1), payload, wave=wave) for wave, payload in ((1, b"wave one"), (2, b"wave two"))]
     assert settled(waves[first], waves[1 - first])[lsn].payload == b"wave two"
+
+
+def test_answers_to_an_attempt_that_was_given_up_do_not_count() -> None:
+    """Nothing came of what was written: the shards are read again, and then answers to what was asked before come."""
+    recovery = Recovery(1, {1: NODESET}, SequencerSettings(), REFERENCE)
+    recovery.statuses_changed(dict.fromkeys(NODESET.shards, FULLY_AUTHORITATIVE), frozenset())
+    recovery.begin()
+    copy = new_copy(lsn_of(1, 1), (0, 1), b"12345678", wave=1)
+    digests = {shard: (copy,) if shard in copy.copyset else () for shard in NODESET.shards}
+    for shard in NODESET.shards:
+        recovery.received(shard, m.Sealed(1, m.StoreAnswer.OK, 1, {1: 0}))
+
+    def reads(attempt: int) -> list[Copy]:
+        effects = [each for s in digests for each in recovery.received(s, m.DigestAnswer(1, 1, digests[s], attempt))]
+        sent = [each.message for each in effects if isinstance(each, Send)]
+        return [each.copy for each in sent if isinstance(each, m.Store)]
+
+    def cleans(wave: int) -> list[m.Message]:
+        stored = [m.Stored(lsn_of(1, esn), wave, 1, m.StoreAnswer.OK, 1) for esn in (1, 2)]
+        effects = [each for s in NODESET.shards for one in stored for each in recovery.received(s, one)]
+        return [each.message for each in effects if isinstance(each, Send) and isinstance(each.message, m.Clean)]
+
+    assert {each.wave for each in reads(1)} == {1}
+    for _ in range(9):
+        recovery.again()
+    assert reads(1) == []
+    assert {each.wave for each in reads(2)} == {2}
+    assert cleans(1) == []
+    assert {*cleans(2)} == {m.Clean(1, 1, 0, lsn_of(1, 2), 2)}
+    for attempt in (1, 2):
+        ends = [
+            each for s in NODESET.shards for each in recovery.received(s, m.Cleaned(1, 1, m.StoreAnswer.OK, attempt))
+        ]
+        assert (SetClean(1) in ends) == (attempt == 2)
+
+
+def test_the_largest_known_good_lsn_counts() -> None:
+    """Source: read-path.md#recovery-seal."""
+    recovery = Recovery(1, {1: NODESET}, SequencerSettings(), REFERENCE)
+    recovery.statuses_changed(dict.fromkeys(NODESET.shards, FULLY_AUTHORITATIVE), frozenset())
+    recovery.begin()
+    effects: list[Effect] = []
+    for shard, good in enumerate((3, 7, 0, 5)):
+        effects += recovery.received(shard, m.Sealed(1, m.StoreAnswer.OK, 1, {1: lsn_of(1, good) if good else 0}))
+    asked = [each.message for each in effects if isinstance(each, Send) and isinstance(each.message, m.Digest)]
+    assert {each.lng for each in asked} == {lsn_of(1, 7)}

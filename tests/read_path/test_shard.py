@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pytest
 from msgspec.structs import replace
 
 from quorumlog.events import Effect, Received, Send, SetTimer, TimerFired
 from quorumlog.read_path import messages as m
+from quorumlog.read_path.event_log import LogRecord, Word
 from quorumlog.read_path.events import (
     BatchRead,
     Change,
@@ -20,7 +22,7 @@ from quorumlog.read_path.events import (
 )
 from quorumlog.read_path.nodeset import Nodeset
 from quorumlog.read_path.records import new_copy
-from quorumlog.read_path.rules import FULLY_AUTHORITATIVE, UNDERREPLICATION, lsn_of
+from quorumlog.read_path.rules import AUTHORITATIVE_EMPTY, FULLY_AUTHORITATIVE, UNDERREPLICATION, esn_of, lsn_of
 from quorumlog.read_path.shard import ShardCore
 
 NODE = 9
@@ -147,7 +149,7 @@ def test_a_donor_is_done_when_all_have_stored_its_copies_and_its_own_is_amended_
 def test_a_donor_says_that_an_epoch_is_recovered_once_a_later_one_is_released() -> None:
     """Its own CLEAN may have overtaken that of the shard which it asks to store, and to purge before that."""
     known_good, above = (new_copy(lsn_of(1, esn), (0, 3), b"12345678") for esn in (2, 5))
-    clean = Change(clean=(1, lsn_of(1, 3), lsn_of(1, 8)))
+    clean = Change(clean=(1, lsn_of(1, 3), lsn_of(1, 8), 1, 1))
     changes = [Change(intact=True), Change(copy=known_good), Change(copy=above), clean]
     shard = ShardCore(0, LOCATIONS, changes)
     shard.handle(0, NodesetsLearned({1: Nodeset({"NODE": 2}, {0: LOCATIONS[0], 2: LOCATIONS[2]})}))
@@ -184,7 +186,7 @@ def test_a_copy_of_a_donor_is_refused_that_a_purge_may_delete_or_a_newer_plan_ov
         return m.Stored(copy.lsn, 1, 0, answer, 1, plan=1)
 
     assert {*answered(plan=1)} == {m.AskRecovered(1, 1), stored(m.StoreAnswer.REBUILDING)}
-    answers(shard, m.Recovered({1: (lsn_of(1, 3), lsn_of(1, 8))}))
+    answers(shard, m.Recovered({1: (lsn_of(1, 3), lsn_of(1, 8), 1, 1)}))
     assert answered(plan=1) == [stored(m.StoreAnswer.OK)]
     shard.handle(0, StatusesLearned(2, dict.fromkeys(range(3), FULLY_AUTHORITATIVE), 0, plan=2))
     assert answered(plan=1) == [stored(m.StoreAnswer.REBUILDING)]
@@ -211,7 +213,7 @@ def test_a_copy_that_a_purge_deletes_is_written_again() -> None:
     copy = new_copy(lsn_of(1, 5), (0, 1), b"12345678", run=3)
     shard = a_shard(Change(copy=copy))
     answers(shard, m.Release(2, lsn_of(2, 1)))
-    (delete, *_) = shard.handle(0, Received(1, m.Recovered({1: (lsn_of(1, 3), lsn_of(1, 8))})))
+    (delete, *_) = shard.handle(0, Received(1, m.Recovered({1: (lsn_of(1, 3), lsn_of(1, 8), 4, 1)})))
     assert isinstance(delete, Persist)
     assert delete.change.delete is not None
     assert [type(effect) for effect in shard.handle(0, Received(NODE, m.Store(copy, 1)))] == [Persist]
@@ -229,3 +231,45 @@ def test_what_is_trimmed_while_a_batch_is_read_is_said_to_be_trimmed() -> None:
     assert trim.message == m.ShardGap(1, 1, m.GapKind.TRIM, lsn_of(1, 1), lsn_of(1, 3))
     assert isinstance(records.message, m.Records)
     assert [copy.lsn for copy in records.message.copies] == [lsn_of(1, 4), lsn_of(1, 5)]
+
+
+@pytest.mark.parametrize(("by", "stay"), [((1, 2), {3, 4, 5, 6}), ((2, 1), {3, 6})])
+def test_a_purge_deletes_nothing_that_the_recovery_it_hears_of_wrote_here(by: tuple[int, int], stay: set[int]) -> None:
+    """A shard that CLEAN never reached, of a run that was overtaken, is told of that run by one that CLEAN did reach,
+    and by others of the run that recovered the epoch, whose lng may be higher (read-path.md#release-needs-recovery)."""
+    written = ((3, 0, 1), (4, 1, 2), (5, 1, 3), (6, 2, 1), (7, 0, 4), (8, 1, 1))  # esn, run, wave
+    copies = (new_copy(lsn_of(1, esn), (0, 1), b"12345678", run=run, wave=wave) for esn, run, wave in written)
+    shard = a_shard(*(Change(copy=copy) for copy in copies))
+    answers(shard, m.Release(3, lsn_of(3, 1)))
+    told = shard.handle(0, Received(1, m.Recovered({1: (lsn_of(1, 3), lsn_of(1, 8), *by)})))
+    while written := [each for each in told if isinstance(each, Persist)]:
+        told = [effect for each in written for effect in shard.handle(0, Persisted(each.ticket))]
+    assert {esn_of(lsn) for lsn in shard.contents.copies} == stay
+    assert shard.released == lsn_of(3, 1)
+
+
+def test_of_what_others_say_of_a_recovery_the_last_run_counts() -> None:
+    shard = a_shard(
+        Change(copy=new_copy(lsn_of(1, 5), (0, 1), b"12345678")),
+        Change(copy=new_copy(lsn_of(2, 5), (0, 1), b"12345678")),
+    )
+    answers(shard, m.Release(3, lsn_of(3, 1)))
+    answers(shard, m.Recovered({1: (lsn_of(1, 6), lsn_of(1, 8), 2, 1)}))
+    answers(shard, m.Recovered({1: (lsn_of(1, 3), lsn_of(1, 8), 1, 1), 2: (lsn_of(2, 3), lsn_of(2, 8), 2, 1)}))
+    assert [*shard.contents.copies] == [lsn_of(1, 5)]
+
+
+@pytest.mark.parametrize("changes", [(Change(intact=True),), ()])
+def test_a_drained_shard_that_restarts_once_it_is_empty_stays_so(changes: tuple[Change, ...]) -> None:
+    """With its disk or with another one: whoever drained it says when that is over (read-path.md#status-of-events)."""
+
+    def acknowledges(drained: frozenset[int]) -> bool:
+        shard = ShardCore(0, LOCATIONS, changes)
+        statuses = dict.fromkeys(LOCATIONS, FULLY_AUTHORITATIVE) | {0: AUTHORITATIVE_EMPTY}
+        told = shard.handle(0, StatusesLearned(5, statuses, 1, frozenset({0}), plan=1, drained=drained))
+        told += [each for one in told if isinstance(one, Persist) for each in shard.handle(0, Persisted(one.ticket))]
+        assert not shard.lost
+        return TellEventLog(LogRecord(Word.ACKNOWLEDGE, 0)) in told
+
+    assert acknowledges(frozenset())
+    assert not acknowledges(frozenset({0}))

@@ -87,7 +87,7 @@ def test_a_torn_end_is_cut_and_a_long_file_is_written_anew(tmp_path: Path) -> No
         for esn in (1, 2):
             change = Change(copy=new_copy(lsn_of(1, esn), (0,), payload, wave=wave), sealed=3)
             disk.append(CHANGES, framed(change))
-    disk.append(CHANGES, framed(Change(clean=(1, 0, 2)))[:-3])
+    disk.append(CHANGES, framed(Change(clean=(1, 0, 2, 1, 1)))[:-3])
     changes = stored(disk, 1)
     assert len(changes) < 10
     held = contents(*changes)

@@ -13,9 +13,9 @@ from quorumlog.read_path.rules import Rules, lsn_of
 class Contents:
     """The fold of all changes. ``intact``: the shard has all that was ever stored on it.
 
-    ``sealed``: no sequencer of an epoch up to this one writes here; ``clean``: by epoch ``(lng, last)`` of its recovery
-    if this shard took part; ``last_clean``: all epochs up to it are recovered or purged here. The index has the LSNs in
-    order; a copy's copyset and flags are read without its payload.
+    ``sealed``: no sequencer of an epoch up to this one writes here; ``clean``: by epoch ``(lng, last, run, attempt)``
+    of its recovery if this shard took part; ``last_clean``: all epochs up to it are recovered or purged here. The index
+    has the LSNs in order; a copy's copyset and flags are read without its payload.
     """
 
     def __init__(self, rules: Rules) -> None:
@@ -23,7 +23,7 @@ class Contents:
         self.copies: dict[int, Copy] = {}
         self._index: list[int] = []
         self.sealed, self.last_clean, self.trim_point = 0, 0, 0
-        self.clean: dict[int, tuple[int, int]] = {}
+        self.clean: dict[int, tuple[int, int, int, int]] = {}
         self.intact = False
 
     def apply(self, change: Change) -> None:
@@ -35,8 +35,8 @@ class Contents:
         if change.sealed is not None:
             self.sealed = max(self.sealed, change.sealed)
         if change.clean is not None:
-            epoch, lng, last = change.clean
-            self.clean[epoch] = lng, last
+            epoch, lng, last, run, attempt = change.clean
+            self.clean[epoch] = lng, last, run, attempt
             if self.last_clean == epoch - 1:
                 self.last_clean = epoch
         if change.last_clean is not None:
@@ -52,8 +52,8 @@ class Contents:
         yield Change(sealed=self.sealed or None, trim_point=self.trim_point or None, intact=self.intact)
         for lsn in self._index:
             yield Change(copy=self.copies[lsn])
-        for epoch, (lng, last) in self.clean.items():
-            yield Change(clean=(epoch, lng, last))
+        for epoch, recovered in self.clean.items():
+            yield Change(clean=(epoch, *recovered))
         yield Change(last_clean=self.last_clean)
 
     def _put(self, copy: Copy) -> None:

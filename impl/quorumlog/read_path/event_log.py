@@ -132,6 +132,11 @@ class EventLog:
         return frozenset(self._lost)
 
     @property
+    def drained(self) -> frozenset[int]:
+        """Those of them that are drained, or were: they leave until somebody says that they are back."""
+        return frozenset(shard for shard, each in self._lost.items() if each.drain)
+
+    @property
     def rebuilt(self) -> frozenset[int]:
         """Those of them whose copies are to be made anew."""
         return frozenset(shard for shard, each in self._lost.items() if not each.empty)

@@ -22,7 +22,8 @@ class StatusesLearned(Event, frozen=True):
     """The event log up to ``version``: statuses by shard, and how many rebuildings were completed until then.
 
     ``leaving``: the shards that no copyset may have; ``rebuilt``: those of them whose copies are to be made anew, since
-    version ``plan``; ``given_up``: such a plan was once given up.
+    version ``plan``; ``given_up``: such a plan was once given up; ``drained``: those that leave until somebody says
+    that they are back.
     """
 
     version: int
@@ -32,6 +33,7 @@ class StatusesLearned(Event, frozen=True):
     rebuilt: frozenset[int] = frozenset()
     plan: int = 0
     given_up: bool = False
+    drained: frozenset[int] = frozenset()
 
 
 class NodesetsLearned(Event, frozen=True):
@@ -96,7 +98,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     copy: Copy | None = None
     delete: tuple[int, int] | None = None  # from, to
     sealed: int | None = None
-    clean: tuple[int, int, int] | None = None  # epoch, lng, last
+    clean: tuple[int, int, int, int, int] | None = None  # epoch, lng, last, run, attempt
     last_clean: int | None = None
     trim_point: int | None = None
     intact: bool | None = None  # it has all that was ever stored on it

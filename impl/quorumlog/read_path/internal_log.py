@@ -108,5 +108,5 @@ class InternalLog:
         """The event log as it is now."""
         log = self.event_log
         return StatusesLearned(
-            log.version, log.statuses, log.completed, log.leaving, log.rebuilt, log.plan, log.given_up
+            log.version, log.statuses, log.completed, log.leaving, log.rebuilt, log.plan, log.given_up, log.drained
         )

@@ -177,6 +177,7 @@ class Digest(Message, frozen=True):
     run: int
     epoch: int
     lng: int
+    attempt: int = 1
 
 
 class DigestAnswer(Message, frozen=True):
@@ -185,6 +186,7 @@ class DigestAnswer(Message, frozen=True):
     run: int
     epoch: int
     copies: tuple[Copy, ...]
+    attempt: int = 1
 
 
 class Clean(Message, frozen=True):
@@ -194,6 +196,7 @@ class Clean(Message, frozen=True):
     epoch: int
     lng: int
     last: int
+    attempt: int = 1
 
 
 class Cleaned(Message, frozen=True):
@@ -202,6 +205,7 @@ class Cleaned(Message, frozen=True):
     run: int
     epoch: int
     answer: StoreAnswer
+    attempt: int = 1
 
 
 class AskRecovered(Message, frozen=True):
@@ -212,6 +216,6 @@ class AskRecovered(Message, frozen=True):
 
 
 class Recovered(Message, frozen=True):
-    """By epoch ``(lng, last)`` as CLEAN said, of those that are known."""
+    """By epoch ``(lng, last, run, attempt)`` as CLEAN said, of those that are known."""
 
-    epochs: dict[int, tuple[int, int]]
+    epochs: dict[int, tuple[int, int, int, int]]

@@ -101,7 +101,7 @@ class Donor(Shipping):
         Source: read-path.md#rebuilding-donors.
         """
         epoch = r.epoch_of(lsn)
-        known_good, _ = self.contents.clean.get(epoch, (0, 0))
+        known_good, *_ = self.contents.clean.get(epoch, (0, 0, 0, 0))
         if epoch <= self.contents.last_clean and lsn > known_good:
             return r.epoch_of(self.released) > epoch
         return lsn <= self.released

@@ -41,6 +41,7 @@ class _Epoch:
     last: int = 0
     bridged: bool = False
     tries: int = 0
+    attempt: int = 1  # so often the shards were read; what it writes is of this wave
 
 
 class Recovery:
@@ -124,16 +125,16 @@ class Recovery:
                     self._known_good[shard] = message.known_good
                     if each.phase == "digest":
                         self._ask()
-            case m.DigestAnswer(run, epoch, copies) if run == self.run and epoch == self.epoch:
-                if each.phase == "digest":
+            case m.DigestAnswer(run, epoch, copies, attempt) if run == self.run and epoch == self.epoch:
+                if each.phase == "digest" and attempt == each.attempt:
                     each.digests[shard] = copies
-            case m.Stored(lsn, _, run, answer, sealed) if run == self.run:
-                if answer is StoreAnswer.OK:
+            case m.Stored(lsn, wave, run, answer, sealed) if run == self.run:
+                if answer is StoreAnswer.OK and wave == each.attempt:
                     each.targets.get(lsn, set()).discard(shard)
                 elif answer is StoreAnswer.SEALED and sealed > self.run:
                     self.preempted = True
-            case m.Cleaned(run, epoch, answer) if run == self.run and epoch == self.epoch:
-                if answer is StoreAnswer.OK:
+            case m.Cleaned(run, epoch, answer, attempt) if run == self.run and epoch == self.epoch:
+                if answer is StoreAnswer.OK and attempt == each.attempt:
                     each.cleaning.discard(shard)
                 elif answer is StoreAnswer.SEALED:
                     self.preempted = True
@@ -165,13 +166,13 @@ class Recovery:
         if each.phase == "digest":
             for shard in self._sealed():
                 if shard not in each.digests:
-                    self._send(shard, m.Digest(self.run, self.epoch, each.lng))
+                    self._send(shard, m.Digest(self.run, self.epoch, each.lng, each.attempt))
         for lsn, open_ in each.targets.items():
             for shard in sorted(open_):
                 self._send(shard, m.Store(each.writes[lsn], self.epoch))
         if each.phase == "clean":
             for shard in sorted(each.cleaning):
-                self._send(shard, m.Clean(self.run, self.epoch, each.lng, each.last))
+                self._send(shard, m.Clean(self.run, self.epoch, each.lng, each.last, each.attempt))
         if each.phase == "done":
             self._effects.append(SetClean(self.epoch))
 
@@ -286,7 +287,9 @@ class Recovery:
         holders = [shard for shard in mutation_set if any(each.lsn == copy.lsn for each in self._epoch.digests[shard])]
         copyset = chosen(self._nodeset, self.rules, mutation_set, copy.lsn, holders) or tuple(holders)
         flags = copy.flags & ~(DRAINED | UNDER_REPLICATED)
-        return new_copy(copy.lsn, copyset, copy.payload, wave=1, run=self.run, lng=self._epoch.lng, flags=flags)
+        return new_copy(
+            copy.lsn, copyset, copy.payload, wave=self._epoch.attempt, run=self.run, lng=self._epoch.lng, flags=flags
+        )
 
     def _begin_cleaning(self) -> None:
         """Source: read-path.md#recovery-clean."""
@@ -305,6 +308,6 @@ class Recovery:
         self._ask()
 
     def _read_again(self) -> None:
-        """Begin the epoch again with another digest; who is sealed stays so."""
-        self._epoch = _Epoch(lng=self._epoch.lng, phase="seal")
+        """Begin the epoch again with another digest; who is sealed stays so, and earlier answers do not count."""
+        self._epoch = _Epoch(lng=self._epoch.lng, attempt=self._epoch.attempt + 1)
         self._go_on()

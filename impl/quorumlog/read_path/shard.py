@@ -8,6 +8,7 @@ Nothing is answered before it is durable.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from quorumlog.events import Effect, Event, Received, Send, SetTimer, Started, TimerFired
@@ -67,8 +68,7 @@ class ShardCore(Donor):
         self._sealed = contents.sealed  # what is being made durable included
         self._waiting: dict[int, tuple[Change, Callable[[], None]]] = {}
         self._release: tuple[int, int] = (0, 0)  # the newest, with its epoch, which waits for a purge
-        self._purging: dict[int, tuple[int, int]] | None = None  # what others said of the epochs that are purged
-        self._drained = False
+        self._purging: dict[int, tuple[int, int, int, int]] | None = None  # what others said of epochs to purge
 
     def handle(self, now: int, event: Event) -> list[Effect]:
         """Take one event; return the effects, to be carried out in order."""
@@ -118,15 +118,16 @@ class ShardCore(Donor):
                 self._trim(lsn)
             case m.Seal():
                 self._seal(sender, message)
-            case m.Digest(run, epoch, lng):
-                self._digest(sender, run, epoch, lng)
+            case m.Digest():
+                self._digest(sender, message)
             case m.Clean():
                 self._clean(sender, message)
             case m.AskRecovered(first, last):
                 known = {epoch: held for epoch, held in self.contents.clean.items() if first <= epoch <= last}
                 self._effects.append(Send(sender, m.Recovered(known)))
             case m.Recovered(epochs) if self._purging is not None:
-                self._purging |= epochs
+                for each, said in epochs.items():
+                    self._purging[each] = max(said, self._purging.get(each, said), key=lambda known: known[2:])
                 self._purge(ask=False)
 
     # -- the disk ------------------------------------------------------------------------------------------------------
@@ -173,16 +174,15 @@ class ShardCore(Donor):
         if learned.version < self.version:
             return
         self.version = learned.version
-        # A shard that is drained while it is up stays out of copysets until somebody else says that it is back.
-        self._drained |= self.number in learned.rebuilt and learned.statuses[self.number] == r.FULLY_AUTHORITATIVE
-        self._drained &= self.number in learned.leaving
         status = learned.statuses.get(self.number)
         if status == r.AUTHORITATIVE_EMPTY and self.number in learned.leaving:
-            acknowledge = TellEventLog(LogRecord(Word.ACKNOWLEDGE, self.number))
+            # Who was drained stays out of copysets until somebody else says that it is back.
+            drained = self.number in learned.drained
+            acknowledge = [] if drained else [TellEventLog(LogRecord(Word.ACKNOWLEDGE, self.number))]
             if self.lost:
-                self._persist(Change(intact=True), lambda: self._effects.append(acknowledge))
-            elif not self._drained:
-                self._effects.append(acknowledge)
+                self._persist(Change(intact=True), lambda: self._effects.extend(acknowledge))
+            else:
+                self._effects += acknowledge
         elif status == r.UNAVAILABLE and not self.lost:
             self._effects.append(TellEventLog(LogRecord(Word.ABORT, self.number)))
         elif status != r.AUTHORITATIVE_EMPTY and self.lost and self.number not in learned.leaving:
@@ -302,11 +302,24 @@ class ShardCore(Donor):
         for each in unclean:
             if each in self.contents.clean or each not in self._purging:
                 continue  # it took part, or has nothing of that epoch
-            lng, last = self._purging[each]
+            lng, last, *by = self._purging[each]
             if last != 0 or self._known_good(each) == 0:
-                self._persist(Change(delete=(max(lng, lsn_of(each, 0)) + 1, lsn_of(each + 1, 0) - 1)), lambda: None)
+                self._delete_of(each, lng, *by)
         self._purging = None
         self._persist(Change(last_clean=epoch - 1), lambda: self._release_to(epoch, lsn))
+
+    def _delete_of(self, epoch: int, lng: int, run: int, attempt: int) -> None:
+        """Delete what lost in a recovery: above its lng whatever it beats; what it or a later one wrote here stays.
+
+        Source: read-path.md#release-needs-recovery.
+        """
+        first, last = max(lng, lsn_of(epoch, 0)) + 1, lsn_of(epoch + 1, 0) - 1
+        beaten = partial(self.rules.beats, run, attempt)
+        for kept in [copy.lsn for copy in self.contents.between(first, last) if not beaten(copy.run, copy.wave)]:
+            if first < kept:
+                self._persist(Change(delete=(first, kept - 1)), lambda: None)
+            first = kept + 1
+        self._persist(Change(delete=(first, last)), lambda: None)
 
     def _known_good(self, epoch: int) -> int:
         """The last known good LSN of an epoch by what is here; 0 if nothing is known."""
@@ -331,10 +344,11 @@ class ShardCore(Donor):
         good = {epoch: self._known_good(epoch) for epoch in range(message.first, message.epoch + 1)}
         self._effects.append(Send(sender, m.Sealed(message.epoch, StoreAnswer.OK, self._sealed, good)))
 
-    def _digest(self, sender: int, run: int, epoch: int, lng: int) -> None:
-        if not self.lost and self.contents.sealed >= run:
-            copies = tuple(copy for copy in self.contents.of_epochs(epoch, epoch) if copy.lsn > lng)
-            self._effects.append(Send(sender, m.DigestAnswer(run, epoch, copies)))
+    def _digest(self, sender: int, message: m.Digest) -> None:
+        if not self.lost and self.contents.sealed >= message.run:
+            copies = self.contents.of_epochs(message.epoch, message.epoch)
+            found = tuple(copy for copy in copies if copy.lsn > message.lng)
+            self._effects.append(Send(sender, m.DigestAnswer(message.run, message.epoch, found, message.attempt)))
 
     def _clean(self, sender: int, message: m.Clean) -> None:
         answer = StoreAnswer.OK
@@ -342,11 +356,11 @@ class ShardCore(Donor):
             answer = StoreAnswer.REBUILDING
         elif message.run < self._sealed:
             answer = StoreAnswer.SEALED
-        cleaned = m.Cleaned(message.run, message.epoch, answer)
+        cleaned = m.Cleaned(message.run, message.epoch, answer, message.attempt)
         if answer is not StoreAnswer.OK:
             self._effects.append(Send(sender, cleaned))
             return
-        change = Change(clean=(message.epoch, message.lng, message.last))
+        change = Change(clean=(message.epoch, message.lng, message.last, message.run, message.attempt))
         self._persist(change, lambda: self._effects.append(Send(sender, cleaned)))
 
     def _start(self, reader: int, start: m.Start) -> None:

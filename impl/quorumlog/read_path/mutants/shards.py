@@ -112,9 +112,10 @@ class Unfenced(ShardCore):
     def _seal(self, sender: int, message: m.Seal) -> None:
         self._sealed_now(sender, message)
 
-    def _digest(self, sender: int, run: int, epoch: int, lng: int) -> None:
-        copies = tuple(copy for copy in self.contents.of_epochs(epoch, epoch) if copy.lsn > lng)
-        self._effects.append(Send(sender, m.DigestAnswer(run, epoch, copies)))
+    def _digest(self, sender: int, message: m.Digest) -> None:
+        copies = self.contents.of_epochs(message.epoch, message.epoch)
+        found = tuple(copy for copy in copies if copy.lsn > message.lng)
+        self._effects.append(Send(sender, m.DigestAnswer(message.run, message.epoch, found, message.attempt)))
 
     def _answer_to(self, message: m.Store) -> m.StoreAnswer:
         return m.StoreAnswer.OK
