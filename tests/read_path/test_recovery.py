@@ -144,3 +144,41 @@ def test_the_largest_known_good_lsn_counts() -> None:
         effects += recovery.received(shard, m.Sealed(1, m.StoreAnswer.OK, 1, {1: lsn_of(1, good) if good else 0}))
     asked = [each.message for each in effects if isinstance(each, Send) and isinstance(each.message, m.Digest)]
     assert {each.lng for each in asked} == {lsn_of(1, 7)}
+
+
+def with_one_that_leaves(effects_of: Recovery, leaving: frozenset[int]) -> list[Effect]:
+    """What a recovery does when all have answered; shard 3 has what nobody acknowledged."""
+    effects_of.statuses_changed(dict.fromkeys(NODESET.shards, FULLY_AUTHORITATIVE), leaving)
+    effects_of.begin()
+    copy = new_copy(lsn_of(1, 1), (2, 3), b"12345678")
+    effects: list[Effect] = []
+    for shard in NODESET.shards:
+        effects += effects_of.received(shard, m.Sealed(1, m.StoreAnswer.OK, 1, {1: 0}))
+    for shard in NODESET.shards:
+        effects += effects_of.received(shard, m.DigestAnswer(1, 1, (copy,) if shard in copy.copyset else ()))
+    return effects
+
+
+def copysets(effects: list[Effect]) -> list[tuple[int, ...]]:
+    """Those of what is to be stored."""
+    sent = [each.message for each in effects if isinstance(each, Send)]
+    return [each.copy.copyset for each in sent if isinstance(each, m.Store)]
+
+
+def test_what_somebody_has_is_amended_and_nothing_is_written_to_those_that_leave() -> None:
+    """Source: read-path.md#recovery-bridge, read-path.md#recovery-digest."""
+    all_stay = copysets(with_one_that_leaves(Recovery(1, {1: NODESET}, SequencerSettings(), REFERENCE), frozenset()))
+    assert {2, 3} in [{*copyset} for copyset in all_stay]
+    without = copysets(with_one_that_leaves(Recovery(1, {1: NODESET}, SequencerSettings(), REFERENCE), frozenset({3})))
+    assert without
+    assert not any(3 in copyset for copyset in without)
+
+
+def test_a_recovery_reads_again_at_once_when_a_shard_begins_to_leave() -> None:
+    """Source: read-path.md#recovery-clean."""
+    recovery = Recovery(1, {1: NODESET}, SequencerSettings(), REFERENCE)
+    with_one_that_leaves(recovery, frozenset())
+    statuses = dict.fromkeys(NODESET.shards, FULLY_AUTHORITATIVE) | {2: UNDERREPLICATION}
+    effects = recovery.statuses_changed(statuses, frozenset({2}))
+    asked = [each.message for each in effects if isinstance(each, Send)]
+    assert m.Digest(1, 1, 0, 2) in asked

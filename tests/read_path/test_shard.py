@@ -21,7 +21,7 @@ from quorumlog.read_path.events import (
     TellEventLog,
 )
 from quorumlog.read_path.nodeset import Nodeset
-from quorumlog.read_path.records import new_copy
+from quorumlog.read_path.records import HOLE, new_copy
 from quorumlog.read_path.rules import AUTHORITATIVE_EMPTY, FULLY_AUTHORITATIVE, UNDERREPLICATION, esn_of, lsn_of
 from quorumlog.read_path.shard import ShardCore
 
@@ -273,3 +273,48 @@ def test_a_drained_shard_that_restarts_once_it_is_empty_stays_so(changes: tuple[
 
     assert acknowledges(frozenset())
     assert not acknowledges(frozenset({0}))
+
+
+def test_a_store_seals_the_epochs_before_it() -> None:
+    """Source: read-path.md#shard-refuses."""
+    shard = a_shard()
+    assert stored(shard, 3, 1) is m.StoreAnswer.OK
+    assert stored(shard, 2, 1) is m.StoreAnswer.SEALED
+    assert shard.contents.sealed == 2
+
+
+def test_nothing_is_trimmed_above_what_is_released_here_and_what_is_trimmed_does_not_come_back() -> None:
+    copies = {esn: new_copy(lsn_of(1, esn), (0, 1), b"12345678") for esn in (1, 2, 3)}
+    shard = a_shard(*(Change(copy=copy) for copy in copies.values()))
+    answers(shard, m.Release(1, lsn_of(1, 2)))
+    answers(shard, m.Trim(lsn_of(1, 3)))
+    assert [*shard.contents.copies] == [lsn_of(1, 3)]
+    assert shard.contents.trim_point == lsn_of(1, 2)
+    assert stored(shard, 1, 1) is m.StoreAnswer.OK
+    assert [*shard.contents.copies] == [lsn_of(1, 3)]
+
+
+def test_an_epoch_is_clean_once_all_before_it_are() -> None:
+    """A shard that took no part in the recovery of epoch 1 purges it, whatever it knows of epoch 2."""
+    shard = a_shard(Change(copy=new_copy(lsn_of(1, 5), (0, 1), b"12345678")))
+    answers(shard, m.Seal(2, 1))
+    answers(shard, m.Clean(2, 2, 0, 0))
+    assert shard.contents.last_clean == 0
+    assert answers(shard, m.Release(3, lsn_of(3, 1))) == [m.AskRecovered(1, 2)] * 2
+    answers(shard, m.Recovered({1: (lsn_of(1, 4), lsn_of(1, 4), 2, 1)}))
+    assert shard.contents.copies == {}
+    assert shard.released == lsn_of(3, 1)
+
+
+def test_whoever_has_a_hole_ships_it() -> None:
+    """Source: read-path.md#scd-filter."""
+    shard = a_shard(
+        Change(copy=new_copy(lsn_of(1, 1), (1, 0), b"12345678")),
+        Change(copy=new_copy(lsn_of(1, 2), (1, 0), b"", flags=HOLE)),
+    )
+    answers(shard, m.Release(1, lsn_of(1, 2)))
+    delivery = m.Delivery(frozenset(), 2, None, None)
+    *_, reading = shard.handle(0, Received(NODE, m.Start(1, 1, LSN, LSN + 8, LSN + 8, delivery)))
+    assert isinstance(reading, ReadBatch)
+    sent = [each.message for each in shard.handle(0, BatchRead(NODE, 1, reading.ticket)) if isinstance(each, Send)]
+    assert [copy.lsn for each in sent if isinstance(each, m.Records) for copy in each.copies] == [lsn_of(1, 2)]
