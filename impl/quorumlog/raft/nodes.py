@@ -164,14 +164,16 @@ class RaftNode(LogNode):
         self.machine.truncated()
 
     def _send(self, effect: Send) -> None:
-        batches = effect.message.batches if isinstance(effect.message, AppendEntries) else ()
+        message = effect.message
+        if not isinstance(message, AppendEntries) or not message.batches:
+            super()._send(effect)
+            return
         widest = self._configuration.ghost_offsets
-        if any(each.kind is BatchKind.GHOST and each.record_count > widest for each in batches):
+        if any(each.kind is BatchKind.GHOST and each.record_count > widest for each in message.batches):
             return  # it cannot be encoded
         super()._send(effect)
-        if isinstance(effect.message, AppendEntries) and batches:
-            self._untaken.setdefault(effect.to, []).append(effect.message)
-            self._simulation.after(_TAKES, self._taken, self.host.generation, effect)
+        self._untaken.setdefault(effect.to, []).append(message)
+        self._simulation.after(_TAKES, self._taken, self.host.generation, effect)
 
     def _taken(self, generation: int, effect: Send) -> None:
         """Hand over once the other side reads; a process that is paused takes nothing."""

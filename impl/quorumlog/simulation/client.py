@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
+from bisect import bisect
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate
@@ -20,6 +21,12 @@ from quorumlog.simulation.node import Node
 
 NodeOf = TypeVar("NodeOf", bound=Node)
 NodeSpoken = TypeVar("NodeSpoken", bound=Node, covariant=True)
+Choice = TypeVar("Choice")
+
+
+def chosen(draw: random.Random, choices: Sequence[Choice], weights: Sequence[float]) -> Choice:
+    """One of the choices, drawn by weights that are summed up: what ``draw.choices`` draws, in a third of the time."""
+    return choices[bisect(weights, draw.random() * weights[-1], 0, len(choices) - 1)]
 
 
 class Service(Protocol[NodeSpoken]):
@@ -61,8 +68,8 @@ class Client(ABC, Generic[NodeOf]):
         self._leader = self._random.randrange(len(service.nodes))
         self._open: int | None = None
         self._deadline: Entry | None = None
-        self._f = ""
         self._node = 0
+        self._said: dict[str, Any] = {}  # what every event of the open operation says
         self._working = False
         self._others: Sequence[Client[NodeOf]] = ()
         self.last_outcome = ""
@@ -116,7 +123,7 @@ class Client(ABC, Generic[NodeOf]):
 
     def _next(self) -> None:
         if self._working and self._open is None:
-            self._random.choices(self._operations, cum_weights=self._weights)[0]()
+            chosen(self._random, self._operations, self._weights)()
             for other in self._others:
                 other.follow(self._leader)
 
@@ -124,16 +131,16 @@ class Client(ABC, Generic[NodeOf]):
         """Begin an operation now, unless one is open, and take ``leader`` for the node that leads."""
         if self._open is None:
             self._leader = leader
-            self._random.choices(self._operations, cum_weights=self._weights)[0]()
+            chosen(self._random, self._operations, self._weights)()
 
     # -- one operation -------------------------------------------------------------------------------------------
 
     def ask(self, f: str, node: int, columns: dict[str, Any], serve: Callable[[int, NodeOf], None]) -> int:
         """Invoke an operation; when it arrives, ``serve(operation, node)`` is called, or the client refused."""
         self._open = operation = self._service.new_operation()
-        self._f = f
         self._node = node
-        self._service.record("invoke", {"process": self._process, "op": operation, "f": f, "node": node, **columns})
+        self._said = {"process": self._process, "op": operation, "f": f, "node": node}
+        self._service.record("invoke", {**self._said, **columns})
         self._deadline = self._simulation.after(self._timeout, self._timed_out, operation)
         self._simulation.after(self._delay, self._arrive, operation, node, serve)
         return operation
@@ -157,21 +164,17 @@ class Client(ABC, Generic[NodeOf]):
 
     def observe(self, columns: dict[str, Any]) -> None:
         """Record a batch that the open operation read."""
-        self._service.record(
-            "observe", {"process": self._process, "op": self._open, "f": self._f, "node": self._node, **columns}
-        )
+        self._service.record("observe", {**self._said, **columns})
 
     def close(self, kind: str, columns: dict[str, Any]) -> None:
         """End the open operation as "ok", "fail" or "info"."""
-        operation, self._open = self._open, None
+        self._open = None
         self.last_outcome = kind
         self.last_reason = columns.get("reason", "")
         self.last_offset = columns.get("offset", -1)
         if self._deadline is not None:
             self._simulation.cancel(self._deadline)
-        self._service.record(
-            kind, {"process": self._process, "op": operation, "f": self._f, "node": self._node, **columns}
-        )
+        self._service.record(kind, {**self._said, **columns})
         self._pause()
 
     def refuse(self, reason: str, leader: int = -1) -> None:
@@ -193,4 +196,4 @@ class Client(ABC, Generic[NodeOf]):
         self.refuse("refused")
 
 
-__all__ = ["Client", "Service"]
+__all__ = ["Client", "Service", "chosen"]

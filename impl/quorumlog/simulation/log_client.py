@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 
 from quorumlog.events import Outcome, Resolved
-from quorumlog.simulation.client import Client, Service
+from quorumlog.simulation.client import Client, Service, chosen
 from quorumlog.simulation.configuration import LogWorkload
 from quorumlog.simulation.log_node import EVERYTHING, READ_BYTES, LogNode
 from quorumlog.storage.batch import NO_KEY, BatchKind, RecordBatch
@@ -52,7 +52,7 @@ class LogClient(Client[LogNode]):
 
     def _append_some(self) -> None:
         draw, mix = self._random, self._mix
-        acks = draw.choices((ACKS_ALL, ACKS_LEADER, ACKS_NONE), cum_weights=self._acks)[0]
+        acks = chosen(draw, (ACKS_ALL, ACKS_LEADER, ACKS_NONE), self._acks)
         node = self._believed()
         expected = self._term if draw.random() < mix.expected_term else -1
         self.append(
@@ -157,11 +157,11 @@ class LogClient(Client[LogNode]):
         following = start
         count = 0
         for batch in batches:
-            following = batch.last_offset + 1
+            last = batch.last_offset
+            following = last + 1
             if batch.kind is BatchKind.DATA:
                 count += 1
-                columns = {"offset": batch.base_offset, "last_offset": batch.last_offset, "value": batch.value}
-                self.observe(columns)
+                self.observe({"offset": batch.base_offset, "last_offset": last, "value": batch.value})
         self._position = following
         self.close("ok", {"offset": following, "count": count})
 

@@ -149,7 +149,10 @@ class LogNode(Node):
         start = max(start, self.log.start_offset)
         if start > end:
             return []
-        return [batch for batch in self.log.read(start, max_bytes, end) if batch.last_offset <= end]
+        batches = self.log.read(start, max_bytes, end)
+        if batches and batches[-1].last_offset > end:
+            batches.pop()
+        return batches
 
     # -- effects -------------------------------------------------------------------------------------------------
 
