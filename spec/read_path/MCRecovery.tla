@@ -57,7 +57,8 @@ Unfenced(s, r) == TRUE                                                       \* 
 PlugsAtNonAuth(verdict) == TRUE                                              \* MayPlug
 ReleaseEarly == TRUE                                                         \* MayRelease
 ReleaseAtOnce(s) == TRUE                                                     \* TakesRelease
-PurgeUnsealed(sealed) == sealed                                              \* SealAfterPurge
+PurgeUnsealed(sealed, r) == sealed                                           \* SealAfterPurge
+SaidWhenClean(r) == TRUE                                                     \* SaidRecovered
 PurgesWhateverWrote(copy, r) == TRUE                                         \* Purged
 AbortedIsFinished(n) == append[n] # "open"                                   \* Finished
 ===========================================================================================

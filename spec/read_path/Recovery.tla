@@ -54,8 +54,10 @@ MayRelease == recovered > 0
 TakesRelease(s) == s \in clean
 (* read-path.md#release-needs-recovery: what a purge deletes, by what CLEAN of this run said.                   *)
 Purged(copy, r) == copy.by < r
+(* read-path.md#rebuilding-donors: that an epoch is recovered is said once it is, not when CLEAN came.          *)
+SaidRecovered(r) == recovered > 0
 (* A shard that purged takes no more writes of the epoch (read-path.md#release-needs-recovery).                *)
-SealAfterPurge(sealed) == Largest({sealed, recovered})
+SealAfterPurge(sealed, r) == Largest({sealed, recovered, r})
 (* read-path.md#append-waves                                                                                 *)
 Finished(n) == append[n] = "acked"
 
@@ -179,11 +181,11 @@ Recover(r) ==
 (* A shard that took no part deletes what lost above the lng of a run, which some shard has told it that heard CLEAN of  *)
 (* that run, even if it was overtaken (read-path.md#release-needs-recovery).                                   *)
 Purge(s, r) ==
-    /\ recovered > 0 /\ s \in up \ clean /\ run[r].told # {}
+    /\ SaidRecovered(r) /\ s \in up \ clean /\ run[r].told # {}
     /\ copies' = [copies EXCEPT ![s] = [n \in Places |->
             IF n > run[r].from /\ Purged(@[n], r) THEN Nothing ELSE @[n]]]
     /\ clean' = clean \union {s}
-    /\ seal' = [seal EXCEPT ![s] = SealAfterPurge(@)]
+    /\ seal' = [seal EXCEPT ![s] = SealAfterPurge(@, r)]
     /\ UNCHANGED <<releases, writes, nodes, run, recovered, got>>
 
 Release(s) ==
