@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import pytest
+from test_well_formed import RUNS as OF_RAFT
 from test_well_formed import Rows, judged, recorded
 
+from loghistory import open_run
 from logwitness import Verdict
 
 Configuration: TypeAlias = Mapping[str, Any]
@@ -192,3 +194,38 @@ def test_a_record_may_begin_on_a_log_that_is_not_empty() -> None:
     found = {each.id: each.verdict for each in verdict.checks}
     assert Verdict.VIOLATED not in (found["phantom"], found["linearizable-log"])
     assert verdict.verdict is not Verdict.HOLDS
+
+
+def _of_servers(run: str) -> tuple[Rows, Configuration]:
+    """A run of pull queries or of the read path."""
+    source = open_run(OF_RAFT.parent / run)
+    assert source.manifest is not None
+    made = source.manifest.made_by
+    rows = [row for batch in source.batches() for row in batch.to_pylist()]
+    return _given(rows), {**made.get("configuration", {}), "protocol": made["protocol"]}
+
+
+def _missing(rows: Rows) -> Iterator[tuple[str, Rows]]:
+    """What is left of the record of servers."""
+    yield "clients alone", [row for row in rows if "process" in row]
+    for node in sorted({row["node"] for row in rows if "node" in row}):
+        yield f"nothing of node {node}", [row for row in rows if row.get("node") != node or "process" in row]
+    for tenth in range(1, 9):
+        yield f"without the first {tenth} tenths", rows[len(rows) * tenth // 10 :]
+
+
+@pytest.mark.parametrize("run", ["pull_queries/reference-default", "pull_queries/reference-lagging"])
+def test_of_servers_whose_record_is_missing_nobody_is_accused(run: str) -> None:
+    rows, known = _of_servers(run)
+    accused = []
+    for part, left in _missing(rows):
+        verdict = judged(left, known)
+        accused += [(part, each.id) for each in verdict.checks if each.verdict is Verdict.VIOLATED]
+    assert not accused
+
+
+@pytest.mark.parametrize("run", ["pull_queries/reference-lagging", "read_path/reference-losses-in-scd"])
+def test_times_may_lie_before_the_epoch_of_a_clock(run: str) -> None:
+    rows, known = _of_servers(run)
+    before = _each(rows, "time", lambda time: time - 10**14)
+    assert judged(before, known).verdict is Verdict.HOLDS

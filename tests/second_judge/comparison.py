@@ -173,6 +173,8 @@ def _begins_late(log: History) -> set[str]:
     """Why the record of a log begins late: an operation is open, a node holds something, or nodes are running."""
     starts = TWINS["starts-are-recorded"](log)
     found = {"open"} if TWINS["completes-what-is-open"](log).unjudged else set()
+    if TWINS["acts-while-it-serves"](log).unjudged:
+        found |= {"unserved"}
     if starts.unjudged + starts.violated:
         found |= {"running" if starts.violated or not starts.judged else "holds"}
     return found

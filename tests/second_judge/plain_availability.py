@@ -38,8 +38,8 @@ def time_out(server: Plainly) -> int:
 
 def timed(history: History) -> list[tuple[Event, int]]:
     """Each event with the latest time up to it."""
-    times = accumulate((e.time if e.time is not None else 0 for e in history.events), max, initial=0)
-    return [*zip(history.events, [*times][1:], strict=True)]
+    times = accumulate((e.time if e.time is not None else 0 for e in history.events), max)
+    return [*zip(history.events, times, strict=True)]
 
 
 OF_LINKS = ("partition", "mute", "deafen", "one_way", "loss", "duplicate", "reorder", "delay")

@@ -292,7 +292,7 @@ def by_statuses(events: list[Event], lived: list[Event], e: Event) -> Count:
         if status is not None:
             known[host] = list(status)
     shown = {host: status for host, status in statuses.items() if host != server["host"]}
-    wrong = [host for host in {*known, *shown} if known.get(host) != shown.get(host)]
+    wrong = [host for host in numbers(events) if known.get(host) != shown.get(host)]
     return JUDGED + Count(violated=len(wrong))
 
 
@@ -595,9 +595,8 @@ def report_times_rise(history: History) -> Count:
             continue
         nodes = numbers(history.events[:at])
         kept = {host: kept_of(lived, node) for host, node in nodes.items()}
-        hosts = {*view["records"], *(host for host, record in kept.items() if record is not None)}
         shown = {host: (record[0], record[1]) for host, record in view["records"].items()}
-        count += JUDGED + Count(violated=sum(shown.get(host, ()) != kept.get(host) for host in hosts))
+        count += JUDGED + Count(violated=sum(shown.get(host) != kept.get(host) for host in nodes))
     return count
 
 

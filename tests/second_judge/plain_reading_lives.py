@@ -41,8 +41,14 @@ def acts_in_its_life(history: History) -> Count:
 
 def acts_while_it_serves(history: History) -> Count:
     """pull-queries.md#acts-while-it-serves."""
-    count = Count()
-    for node in {e.node for e in history.events if e.kind == "serve"}:
+    served = {e.node for e in history.events if e.kind == "serve"}
+    asked = {e.peer for e in history.events if e.kind in ("forward", "forwarded", "rows")} - {None}
+    count = Count(unjudged=len(asked - served))
+    begun = {node: min(e.seq for e in history.events if e.kind == "serve" and e.node == node) for node in served}
+    for e in history.events:
+        if e.kind in DEEDS and e.node is not None and e.process is None:
+            count += Count() if begun.get(e.node, e.seq) < e.seq else UNJUDGED
+    for node in served:
         own = [e.kind for e in history.events if e.node == node and e.process is None]
         turns: list[str] = []
         for kind in own[own.index("serve") :]:

@@ -21,6 +21,7 @@ HOLDS, VIOLATED, UNUSABLE, UNDECIDED = 0, 1, 2, 3
 """Exit statuses (architecture, "Verdicts")."""
 _COMPLETES = OPERATIONS[COMPLETES].id
 _STARTS = NODES[STARTED].id
+_SERVES = "acts-while-it-serves"
 _TRIMS = "trim-within-commit"
 """Judged where nodes are seen to trim."""
 
@@ -152,9 +153,9 @@ def _without_ground(answers: Sequence[Verdicts]) -> dict[str, list[str]]:
 def _begun_late(found: Verdicts) -> Verdicts:
     """What is said of a log whose record begins late: what may come from before that is undecided.
 
-    Source: history-checks.md#begins-late, history-checks.md#starts-are-recorded.
+    Source: history-checks.md#begins-late, history-checks.md#starts-are-recorded, pull-queries.md#acts-while-it-serves.
     """
-    late = [each for each in found.outcomes if each.unjudged and each.id in (_COMPLETES, _STARTS)]
+    late = [each for each in found.outcomes if each.unjudged and each.id in (_COMPLETES, _STARTS, _SERVES)]
     if not late:
         return found
     # Nodes are seen to do something before a start, or there is none.

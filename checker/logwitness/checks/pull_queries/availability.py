@@ -44,6 +44,7 @@ CHECK = Check(
     },
     kinds=(Kind.SERVE, Kind.ROUTE, Kind.FINISH),
     columns=("time", "node", "op"),
+    looks_back=True,
 )
 
 _OF_LINKS = ("partition", "mute", "deafen", "one_way", "loss", "duplicate", "reorder", "delay")
@@ -94,14 +95,18 @@ class _Beats(NamedTuple):
 _NO_BEATS = _Beats(*(np.zeros(0, dtype=np.int64) for _ in _Beats._fields))
 
 
+_EARLIEST = -(1 << 62)
+"""A time before all others."""
+
+
 @dataclass(slots=True)
 class _Host:
     """What disturbs a node, and since when nothing does, or nothing but its links; whom it has listed, and when."""
 
     faults: Counter[int] = field(default_factory=Counter)
-    since: int = 0
-    ran: int = 0
-    served: int = 0
+    since: int = _EARLIEST
+    ran: int = _EARLIEST
+    served: int = _EARLIEST
     running: bool = False
     listed: dict[int, int] = field(default_factory=dict)
 
@@ -132,7 +137,7 @@ class AvailabilityFold(QueryFold):
         self._queries: Queries[int] = Queries()  # the text
         self._open: dict[int, _Open] = {}
         self._beats: list[_Beats] = []
-        self._now = self._last = 0
+        self._now, self._last = _EARLIEST, 0
         self._of_links = frozenset(map(setting.words.code, _OF_LINKS))
 
     def feed(self, columns: Columns) -> None:

@@ -1,6 +1,7 @@
 """Lives of servers: one acts while it serves, and does nothing from its end on until it serves again.
 
-Of a server that has not yet served in this record nothing is concluded. Source: pull-queries.md#acts-while-it-serves.
+Of a server that has not yet served in this record nothing is concluded: the record begins late, or lacks that server.
+Source: pull-queries.md#acts-while-it-serves.
 """
 
 from __future__ import annotations
@@ -8,11 +9,13 @@ from __future__ import annotations
 from loghistory.schema import Kind
 from loghistory.vocabularies.pull_queries import VOCABULARY
 
-from ..codes import code, lookup
+from ..codes import NO_NODE, code, lookup
 from ..columns import Columns
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
 from ..lives import NO_TURN, between_turns
 from .protocol import PULL_QUERIES
+
+_DEEDS = frozenset(Kind(kind.word) for kind in VOCABULARY.kinds) - {Kind.SERVE}
 
 LIVES = Check(
     id="acts-while-it-serves",
@@ -22,12 +25,13 @@ LIVES = Check(
     sentence="Node {node} did something, although its life was over and it had not served again.",
     kinds=(Kind.SERVE,),
     columns=("node",),
+    unsettles=_DEEDS,
 )
 
 _SERVE = code(Kind.SERVE)
-_DEEDS = frozenset(Kind(kind.word) for kind in VOCABULARY.kinds) - {Kind.SERVE}
 _LIFE = frozenset({Kind.SERVE, Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR})
 _IS_DEED = lookup(_DEEDS)
+_NAMES_ONE = lookup((Kind.FORWARD, Kind.FORWARDED, Kind.ROWS))
 _SERVES = -1
 
 
@@ -38,6 +42,8 @@ class LivesFold:
         self._tally = Tally(LIVES, setting.keep)
         self._over: dict[int, int] = {}
         """By node that has served: the event that ended its life, or `_SERVES`."""
+        self._asked: set[int] = set()
+        """Servers that asked or were asked, as others say."""
 
     def feed(self, columns: Columns) -> None:
         """Take the next events: those of each node, from one turn of its life to the next."""
@@ -49,6 +55,9 @@ class LivesFold:
                 if self._over[node] != _SERVES:
                     for seq in columns.seq[deeds].tolist():
                         self._tally.violation(self._over[node], seq, node=node)
+            else:
+                self._tally.unjudged += len(deeds)
+        self._asked.update(columns.peer[_NAMES_ONE[columns.kind]].tolist())
 
     def _turns(self, node: int, kind: int, seq: int) -> None:
         if kind == _SERVE:
@@ -62,7 +71,8 @@ class LivesFold:
 
     def finish(self) -> Verdicts:
         """The outcome, once all events were taken."""
+        self._tally.unjudged += len(self._asked - {NO_NODE, *self._over})
         return Verdicts((self._tally.outcome(),))
 
 
-FAMILY = Family("pull_queries_lives", (LIVES,), _DEEDS | _LIFE, ("node", "process"), LivesFold, PULL_QUERIES)
+FAMILY = Family("pull_queries_lives", (LIVES,), _DEEDS | _LIFE, ("node", "process", "peer"), LivesFold, PULL_QUERIES)

@@ -80,6 +80,7 @@ FOLLOW = Check(
     },
     kinds=(Kind.ROUTE, Kind.INVOKE),
     columns=("node", "op"),
+    looks_back=True,
 )
 ONCE = Check(
     id="partitions-once",

@@ -53,6 +53,7 @@ REPLAYS = Check(
     },
     kinds=(Kind.SERVE, Kind.LISTED),
     columns=("node", "peer", "stamp"),
+    looks_back=True,
 )
 NO_FALSE_DOWN = Check(
     id="no-false-down",
@@ -63,6 +64,7 @@ NO_FALSE_DOWN = Check(
     sentence="Node {node} decided at {stamp} that node {peer} is down, although it had heard from it in time.",
     kinds=(Kind.SERVE, Kind.HEARD),
     columns=("node", "peer", "stamp"),
+    looks_back=True,
 )
 SILENCE = Check(
     id="silence-is-down",
@@ -73,6 +75,7 @@ SILENCE = Check(
     "before.",
     kinds=(Kind.SERVE,),
     columns=("node", "peer", "stamp"),
+    looks_back=True,
 )
 TO_ALL = Check(
     id="heartbeats-to-all",
@@ -82,6 +85,7 @@ TO_ALL = Check(
     sentence="Node {node} sent heartbeats with stamp {stamp}, but none to node {peer}, which it had listed.",
     kinds=(Kind.LISTED, Kind.HEARTBEAT),
     columns=("node", "peer", "stamp"),
+    looks_back=True,
 )
 REPORTS_TO_ALL = Check(
     id="reports-to-all",
@@ -95,6 +99,7 @@ REPORTS_TO_ALL = Check(
     },
     kinds=(Kind.SERVE, Kind.LISTED, Kind.REPORT, Kind.REPORT_SENT),
     columns=("node", "peer", "stamp"),
+    looks_back=True,
 )
 GO_ON = Check(
     id="reports-go-on",
@@ -612,7 +617,9 @@ class StatusFold(SkimmingFold[_Rows]):
         own, numbers = server.host, self._hosts.nodes
         known = self._known(e.node) if server.heartbeats else {}
         announced = [
-            host for host, status in statuses.items() if known.get(numbers.get(host, -1)) != status and host != own
+            host
+            for host, status in statuses.items()
+            if host in numbers and host != own and known.get(numbers[host]) != status
         ]
         untold = [host for host, peer in numbers.items() if peer in known and host not in (own, *statuses)]
         place = {"node": e.node} if e.kind == _SHOWN else {"node": e.node, "op": e.op}

@@ -36,6 +36,7 @@ ROWS = Check(
     },
     kinds=(Kind.CHANGELOG, Kind.INVOKE),
     columns=("partition", "offset"),
+    looks_back=True,
 )
 REPORTS = Check(
     id="reports-are-true",
@@ -55,6 +56,7 @@ REPORTS = Check(
     },
     kinds=(Kind.REPORT, Kind.CHANGELOG),
     columns=("node", "stamp"),
+    looks_back=True,
 )
 TIMES = Check(
     id="report-times-rise",
@@ -67,6 +69,7 @@ TIMES = Check(
     },
     kinds=(Kind.REPORT_KEPT,),
     columns=("node", "peer", "stamp"),
+    looks_back=True,
 )
 PREFIXES = Check(
     id="assignments-are-prefixes",
@@ -86,6 +89,7 @@ PREFIXES = Check(
     },
     kinds=(Kind.ASSIGNED,),
     columns=("node", "epoch"),
+    looks_back=True,
 )
 SHOWN = Check(
     id="shown-is-kept",
@@ -98,6 +102,7 @@ SHOWN = Check(
     },
     kinds=(Kind.SHOWN,),
     columns=("node",),
+    looks_back=True,
 )
 TAKEOVER = Check(
     id="takeover-comes-first",
@@ -397,7 +402,7 @@ class TableFold(QueryFold):
             return
         for host in sorted(view.records.keys() | life.records.keys()):
             stamp, text, kept = life.kept.get(self._hosts.nodes.get(host, -1), (-1, 0, -1))
-            if view.records.get(host) != (stamp, said(self._words, text, Positions)):
+            if host in self._hosts.nodes and view.records.get(host) != (stamp, said(self._words, text, Positions)):
                 tally.violation(kept, rows.seq[at], way="view", node=rows.node[at], op=rows.op[at], host=host)
 
     def _records(self, life: _Life) -> dict[str, tuple[int, Positions | None]]:
