@@ -29,6 +29,7 @@ class Kind(StrEnum):
     GAP = "gap"
     TRIM = "trim"
     CONFIGURATION = "configuration"
+    COUNTED = "counted"
     ENQUEUE = "enqueue"
     HAND_OVER = "hand_over"
     WAIT = "wait"

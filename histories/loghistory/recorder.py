@@ -105,6 +105,7 @@ class Recorder:
         wave: int | None = None,
         recovery: int | None = None,
         key: int | None = None,
+        session: int | None = None,
     ) -> int:
         """Record one event and return its ``seq``: 0, 1, 2, ... in the order of the calls.
 
@@ -158,6 +159,7 @@ class Recorder:
             wave,
             recovery,
             key,
+            session,
         )
         if self._next >= self._full:
             self._hand_over()

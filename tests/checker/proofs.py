@@ -583,6 +583,34 @@ def slots_are_waited_for(evidence: Evidence) -> Fields:
     return {**said, "number": row["count"], "limit": evidence.max_in_flight}
 
 
+def answers_of_members(evidence: Evidence) -> Fields:
+    """What a configuration said, and an answer that was counted against it."""
+    says, last = only(evidence.before), evidence.last
+    sure(last["kind"] == "counted" and says["node"] == last["node"] and says["kind"] in ("start", "configuration"))
+    said: Fields = {name: last[name] for name in ("node", "peer", "session")}
+    words = says["text"].split() if says["kind"] == "configuration" else [",".join(map(str, evidence.voters))]
+    named = dict(zip(words[1::2], words[2::2], strict=True))
+    members = {*words[0].split(","), *named.get("old", "").split(","), *named.get("learners", "").split(",")}
+    if str(last["peer"]) not in members:
+        return said
+    pairs = dict(pair.split(":") for pair in named["sessions"].split(",")) if "sessions" in named else {}
+    session = int(pairs.get(str(last["peer"]), 0))
+    sure(session != last["session"])
+    return said | {"named": session}
+
+
+def office_is_kept(evidence: Evidence) -> Fields:
+    """Something that may hinder was over long ago; a node led, and follows in the same term."""
+    last = evidence.last
+    since, led = evidence.before
+    sure(
+        last["kind"] == "role" and last["role"] != "leader" and last["time"] - since["time"] >= evidence.progress_bound
+    )
+    sure("leader" in (led["kind"], led.get("role")) and (led["node"], led["term"]) == (last["node"], last["term"]))
+    sure(since["kind"] in ("start", "heal", "fault", "crash", "stop", "power_loss", "storage_error"))
+    return {"node": last["node"], "term": last["term"], "seconds": _seconds(since, last)}
+
+
 def parts_in_order(evidence: Evidence) -> Fields:
     """A part that does not go behind what the node took last, or had when it started."""
     before, last = only(evidence.before), evidence.last
@@ -1173,6 +1201,8 @@ PROOFS: dict[str, Proof] = {
     "waits-in-turn": waits_in_turn,
     "slots-are-waited-for": slots_are_waited_for,
     "parts-in-order": parts_in_order,
+    "answers-of-members": answers_of_members,
+    "office-is-kept": office_is_kept,
     "configuration-in-force": configuration_in_force,
     "quorums-intersect": quorums_intersect,
     "changes-are-committed": changes_are_committed,

@@ -208,6 +208,7 @@ def test_families_of_raft_name_it_and_the_others_judge_any_log() -> None:
         "elections",
         "membership",
         "memory",
+        "office",
         "offsets",
         "progress",
         "replicas",

@@ -420,7 +420,7 @@ BEYOND = {
     **dict.fromkeys(
         (
             *("seq", "process", "op", "txn", "term", "message", "count", "bytes", "reserved", "stamp", "epoch"),
-            *("version", "filter", "shards", "recovery"),
+            *("version", "filter", "shards", "recovery", "session"),
         ),
         (-1, 0, 2**63 - 1),
     ),

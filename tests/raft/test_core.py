@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,6 +34,7 @@ from quorumlog.events import (
 )
 from quorumlog.events import Append as AppendEffect
 from quorumlog.quorum import Voters
+from quorumlog.raft import core as core_module
 from quorumlog.raft.core import Configuration, RaftCore, Restored
 from quorumlog.raft.events import (
     CompactRequested,
@@ -1034,3 +1037,17 @@ def test_the_fate_of_an_append_in_a_gap_is_not_known() -> None:
     bench.save()
     bench.receive(2, AppendEntries(term, 1, at - 1, bench.core.index.term(at - 1), -1, -1, False, more))
     assert [(e.request, e.outcome) for e in bench.of(Resolved)] == [(7, Outcome.UNKNOWN)]
+
+
+def test_the_core_is_compact() -> None:
+    """Each layer can be read in one sitting, and all of them together in a day."""
+    folder = Path(core_module.__file__).parent
+    found, left = set[str](), {"core"}
+    while left:
+        found |= left
+        text = "".join((folder / f"{name}.py").read_text() for name in left)
+        left = set(re.findall(r"from quorumlog\.raft\.(\w+) import", text)) - found
+    lines = {name: len((folder / f"{name}.py").read_text().splitlines()) for name in found}
+    assert len(found) > 15
+    assert sum(lines.values()) < 3500
+    assert max(lines.values()) < 500

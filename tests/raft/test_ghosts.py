@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorumlog.events import Append, Effect, Note, Received, Send, Truncate
+from quorumlog.hunting.judge import Candidate
 from quorumlog.node.framing import FrameError
 from quorumlog.quorum import Voters
 from quorumlog.raft import wire
@@ -184,3 +185,20 @@ def test_a_mutant_tells_of_gaps_in_the_term_before_them() -> None:
     for make, term in ((RaftCore, 3), (make_core, 1)):
         core: Any = make(Configuration(0, THREE), Restored(3, index=LogIndex.of([(0, 0, 1), (4, 4, 3)])))
         assert core._filled(1, (real(4, 4, 3),)) == (ghost(1, 3, term), real(4, 4, 3))
+
+
+def test_what_is_cut_lies_behind_the_batch_behind_the_last_gap() -> None:
+    """So a gap is never cut by its batch alone (ghost-batches.md#gap-is-committed)."""
+    cuts: list[tuple[int, int]] = []
+
+    class Watched(RaftCore):
+        def _truncate(self, offset: int) -> None:
+            cuts.append((offset, self._known_committed()))
+            super()._truncate(offset)
+
+    for setting in ("compacted", "narrow-ghosts"):
+        runs = Candidate("raft", None, under=setting)
+        for seed in range(10):
+            runs.played.watch(seed, runs.configuration(seed), Watched, lambda _: None)
+    assert sum(known >= 0 for _, known in cuts) > 20
+    assert all(offset > known for offset, known in cuts)

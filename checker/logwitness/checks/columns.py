@@ -77,6 +77,7 @@ class Columns(NamedTuple):
     wave: Array
     recovery: Array
     key: Array
+    session: Array
 
     def where(self, mask: Array) -> Columns:
         """The events that ``mask`` selects, by truth or by position."""

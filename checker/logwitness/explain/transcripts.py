@@ -125,7 +125,7 @@ class _Writer:
             if first:
                 row["peer"] = int(first)
             return
-        if kind in ("stop", "crash", "power_loss", "storage_error", "wait", "withdraw", "read_back", "part"):
+        if kind in ("stop", "crash", "power_loss", "storage_error", "wait", "withdraw", "read_back", "part", "counted"):
             return
         if kind in ("enqueue", "hand_over"):
             _batch(row, words)

@@ -8,7 +8,9 @@ not 0.
 
 from __future__ import annotations
 
-from ..vocabulary import EventKind, Vocabulary
+import pyarrow as pa
+
+from ..vocabulary import Column, EventKind, Vocabulary
 from .log import STATE
 
 VOCABULARY = Vocabulary(
@@ -23,5 +25,12 @@ VOCABULARY = Vocabulary(
             state=STATE,
             may_carry=("role", "visible"),
         ),
+        EventKind(
+            "counted",
+            "The leader begins to count what `peer` answers, as the member of that `session`.",
+            ("node", "peer", "session"),
+            may_carry=("term",),
+        ),
     ),
+    columns=(Column(40, "session", pa.int64(), "the revision of the change that added a member; 0: none did"),),
 )

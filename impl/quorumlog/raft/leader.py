@@ -188,6 +188,7 @@ class Leader(Rounds):
             return None
         if follower is None or reply.term != self.term or self.role != "leader":
             return None
+        self._note_session(sender, reply, follower)
         follower.heard = self.now
         if not isinstance(reply, HeartbeatReply):
             follower.unanswered.discard(reply.sequence)
@@ -211,6 +212,12 @@ class Leader(Rounds):
             follower.match = max(follower.match, reply.match)
         follower.match = min(follower.match, reply.dirty)
         return follower
+
+    def _note_session(self, sender: int, reply: Reply, follower: Progress) -> None:
+        """Note as which member a follower answers, where members have sessions (raft.md#replies-of-members)."""
+        if self.members.sessions and reply.session != follower.session:
+            follower.session = reply.session
+            self._effects.append(Note("counted", {"term": self.term, "peer": sender, "session": reply.session}))
 
     def _append_replied(self, sender: int, reply: AppendReply) -> None:
         follower = self._current(sender, reply)

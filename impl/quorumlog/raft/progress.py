@@ -38,7 +38,7 @@ class Progress:
     (documents.md#raft-simplification-recovery). ``unanswered``: the sequences of its requests in flight, ``waiting``:
     the rounds that it is sent when it has a free slot (raft.md#in-flight). ``heard``: when it last answered in this
     term, or the time of the election (raft.md#check-quorum). ``may_recover``: whether its last answer allows a recovery
-    (raft.md#may-recover).
+    (raft.md#may-recover). ``session``: the one of its answers, as far as the history tells it.
     """
 
     __slots__ = (
@@ -57,6 +57,7 @@ class Progress:
         "recovering",
         "requested",
         "sequence",
+        "session",
         "unanswered",
         "unflushed_bytes",
         "waiting",
@@ -77,7 +78,7 @@ class Progress:
         self.recovering = self.may_recover = False
         self.reading = 0  # ticket of the log read that recovery waits for, else 0
         self.requested = False  # a recovery request is on its way; never two at a time
-        self.commit_sample = NOTHING
+        self.commit_sample = self.session = NOTHING
         self.position = 0  # up to where it has this log's snapshot, in bytes
         self.unflushed_bytes = 0  # sent by recovery since the follower was last asked to flush
 

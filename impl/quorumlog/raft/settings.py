@@ -285,6 +285,15 @@ def _told_too_late(begin: int) -> tuple[Fault, ...]:
     )
 
 
+def _readded_and_heard_late(begin: int) -> tuple[Fault, ...]:
+    """Node 2 leaves and is added again; much of what it answered before arrives once more after that."""
+    return (
+        Fault(begin * MILLISECOND, "duplicate", (2,), 100 * MILLISECOND, {"probability": 1.0}),
+        Fault((begin + 60) * MILLISECOND, "leave", (2,), MILLISECOND),
+        Fault((begin + 110) * MILLISECOND, "join", (2,), MILLISECOND),
+    )
+
+
 SETTINGS: Mapping[str, RaftConfiguration] = {
     # A bit of everything on three nodes.
     "default": _DEFAULT,
@@ -632,6 +641,44 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
             targets={"leader": 4.0, "follower": 3.0, "any": 1.0},
             per_second=10.0,
             longest=400 * MILLISECOND,
+        ),
+    ),
+    # A node leaves and comes back as another member, while answers of the one that it was are still on their way.
+    "readded": replace(
+        _DEFAULT,
+        link=Link(straggle=400 * MILLISECOND),
+        timing=NodeTiming(heartbeat=10 * MILLISECOND, election=200 * MILLISECOND),
+        disk=DiskTiming(most=4 * MILLISECOND),
+        workload=LogWorkload(clients=4, think=8 * MILLISECOND, append=20.0),
+        duration=1500 * MILLISECOND,
+        plan=(
+            *_handed_to_the_first(300, 3),
+            *(fault for begin in range(500, 1400, 300) for fault in _readded_and_heard_late(begin)),
+        ),
+    ),
+    # Nothing hinders anybody, and leaders are removed.
+    "leaders-leave": replace(
+        _DEFAULT,
+        nodes=4,
+        progress_bound=800 * MILLISECOND,
+        workload=LogWorkload(clients=2, think=30 * MILLISECOND),
+        duration=2 * SECOND,
+        plan=tuple(Fault(at * MILLISECOND, "leave", ("leader",), MILLISECOND) for at in (1300, 1700)),
+    ),
+    # The leader of two falls with the entry that removes it, before the other one has that.
+    "pairs": replace(
+        _DEFAULT,
+        nodes=2,
+        progress_bound=1500 * MILLISECOND,
+        link=Link(delay=20 * MILLISECOND, jitter=MILLISECOND),
+        timing=NodeTiming(heartbeat=40 * MILLISECOND, election=200 * MILLISECOND, flush=10 * MILLISECOND),
+        disk=DiskTiming(most=2 * MILLISECOND),
+        workload=LogWorkload(clients=2, think=60 * MILLISECOND),
+        duration=3 * SECOND,
+        plan=(
+            Fault(900 * MILLISECOND, "leave", ("leader",), MILLISECOND),
+            Fault(930 * MILLISECOND, "mute", ("leader",), 60 * MILLISECOND),
+            Fault(965 * MILLISECOND, "kill", ("leader",), 20 * MILLISECOND),
         ),
     ),
     # Nodes that come and go are behind logs that were trimmed: snapshots come in small parts, and bring the members.

@@ -242,7 +242,7 @@ MUTANTS = (
     Mutant(
         "queue-reversed",
         "a round takes what is enqueued in the reverse order",
-        (),
+        ("written-as-enqueued",),
         QueueReversed,
         test="tests/raft/test_mutants.py",
     ),
@@ -362,8 +362,9 @@ MUTANTS = (
     Mutant(
         "barrier-at-commit",
         "the target of a barrier is what is committed when the barrier comes, not the end of the log",
-        (),
+        ("stale-read",),
         BarrierAtCommit,
+        setting="write-caching",
         test="tests/raft/test_mutants.py",
     ),
     Mutant(

@@ -295,8 +295,9 @@ MUTANTS = (
     Mutant(
         "votes-while-led",
         "a node that hears its leader votes for others nevertheless",
-        (),
+        ("converges",),
         VotesWhileLed,
+        setting="five-nodes",
         test="tests/raft/test_mutants.py",
     ),
     Mutant(

@@ -245,8 +245,9 @@ MUTANTS = (
     Mutant(
         "removed-never-stands",
         "a removed node does not stand for election, though its removal may not be committed",
-        (),
+        ("somebody-leads",),
         RemovedNeverStands,
+        setting="pairs",
         thread="https://github.com/databendlabs/openraft/issues/2091",
         test="tests/raft/test_mutants.py",
     ),
@@ -261,8 +262,9 @@ MUTANTS = (
     Mutant(
         "rejoin-session",
         "replies of an earlier session of a node that was removed and added again count",
-        (),
+        ("answers-of-members",),
         RejoinSession,
+        setting="readded",
         thread="https://github.com/tikv/raft-rs/issues/571",
         test="tests/raft/test_mutants.py",
     ),
@@ -283,8 +285,9 @@ MUTANTS = (
     Mutant(
         "removed-leader-leaves-early",
         "a leader that is removed steps down when it appends that",
-        (),
+        ("office-is-kept",),
         RemovedLeaderLeavesEarly,
+        setting="leaders-leave",
         test="tests/raft/test_mutants.py",
     ),
     Mutant(

@@ -392,8 +392,9 @@ MUTANTS = (
     Mutant(
         "checksum-ignored",
         "recovery believes the headers of batches and does not look at their checksums",
-        (),
+        ("voters-return", "converges"),
         stage=on_nodes(log=ChecksumIgnored),
+        setting="lost-power",
         test="tests/storage/test_storage_mutants.py",
     ),
     Mutant(
