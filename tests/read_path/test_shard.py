@@ -136,6 +136,7 @@ def test_donors_of_a_record_write_its_copyset_in_one_order() -> None:
 def test_a_donor_is_done_when_all_have_stored_its_copies_and_its_own_is_amended_last() -> None:
     shard, effects = a_donor(0, (0, 1, 3), 3, 3)
     assert stores(effects).keys() == {2}
+    assert shard.handle(0, Received(2, m.Stored(LSN, 0, 0, m.StoreAnswer.REBUILDING, 0, 1))) == []
     assert stores(says_stored(shard, 2, plan=1)).keys() == {1}
     assert says_stored(shard, 1, plan=0) == []  # the answer to what another plan sent
     (own,) = says_stored(shard, 1, plan=1)
@@ -318,3 +319,26 @@ def test_whoever_has_a_hole_ships_it() -> None:
     assert isinstance(reading, ReadBatch)
     sent = [each.message for each in shard.handle(0, BatchRead(NODE, 1, reading.ticket)) if isinstance(each, Send)]
     assert [copy.lsn for each in sent if isinstance(each, m.Records) for copy in each.copies] == [lsn_of(1, 2)]
+
+
+def test_nothing_of_an_earlier_attempt_is_written_once_a_later_one_reads() -> None:
+    """What is on its way to the disk is read, and what comes later is refused (read-path.md#recovery-clean)."""
+    shard = a_shard()
+    answers(shard, m.Seal(1, 1))
+
+    def store(esn: int, wave: int) -> list[Effect]:
+        copy = new_copy(lsn_of(1, esn), (0, 1), b"12345678", run=1, wave=wave)
+        return shard.handle(0, Received(NODE, m.Store(copy, 1)))
+
+    (write,) = store(5, 1)
+    assert isinstance(write, Persist)
+    (waits,) = shard.handle(0, Received(NODE, m.Digest(1, 1, 0, 2)))
+    assert isinstance(waits, Persist)
+    shard.handle(0, Persisted(write.ticket))
+    (digest,) = shard.handle(0, Persisted(waits.ticket))
+    assert isinstance(digest, Send)
+    assert isinstance(digest.message, m.DigestAnswer)
+    assert [copy.lsn for copy in digest.message.copies] == [lsn_of(1, 5)]
+    assert store(6, 1) == [Send(NODE, m.Stored(lsn_of(1, 6), 1, 1, m.StoreAnswer.SEALED, 1, 0))]
+    assert [type(effect) for effect in store(6, 2)] == [Persist]
+    assert shard.handle(0, Received(NODE, m.Digest(1, 1, 0, 1))) == []

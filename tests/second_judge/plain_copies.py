@@ -238,6 +238,7 @@ def one_shipper(history: History) -> Count:
     """read-path.md#one-shipper."""
     count, trimmed, recorded = Count(), -1, False
     copies: dict[int, dict[int, set[int]]] = defaultdict(dict)  # by LSN and shard: the copyset, empty without data
+    writes: dict[tuple[int, int], tuple[int, int]] = {}  # the wave of each, and its run
     changed: dict[int, int] = {}
     released: list[Event] = []
     streams: dict[int, Delivery] = defaultdict(Delivery)
@@ -246,6 +247,7 @@ def one_shipper(history: History) -> Count:
             released.append(e)
         elif e.kind == "copy":
             copies[e.offset][e.node] = within(e.shards) if e.record == "data" else set()
+            writes[e.offset, e.node] = e.wave or 0, e.recovery or 0
             changed[e.offset] = e.seq
         elif e.kind in ("fault", "purge", "trim_point"):
             trimmed = max(trimmed, e.offset) if e.kind == "trim_point" else trimmed
@@ -271,9 +273,10 @@ def one_shipper(history: History) -> Count:
                         copyset and len(copyset) == factor(history, lsn, e.seq) and not copyset & within(start.shards)
                     )
                     first, among = streams[e.op].shipped.setdefault(lsn, (e.node, copyset if alone else set()))
-                    count += judged(first != e.node and among == copyset) if alone else Count()
+                    same = first in copies.get(lsn, {}) and writes.get((lsn, first)) == writes.get((lsn, e.node))
+                    count += judged(first != e.node and among == copyset and same) if alone else Count()
         elif e.kind == "stream_heard" and e.peer in streams[e.op].starts:
-            over = passed_over(history, e, streams[e.op], copies, (changed, released), trimmed)
+            over = passed_over(history, e, streams[e.op], copies, writes, (changed, released), trimmed)
             count += over if recorded else Count()
     return count
 
@@ -283,6 +286,7 @@ def passed_over(
     e: Event,
     stream: Delivery,
     copies: dict[int, dict[int, set[int]]],
+    writes: dict[tuple[int, int], tuple[int, int]],
     at_rest: tuple[dict[int, int], list[Event]],
     trimmed: int,
 ) -> Count:
@@ -305,6 +309,7 @@ def passed_over(
         copyset = next(iter(held.values()), set())
         asked = [stream.starts.get(shard) for shard in copyset - within(start.e.shards)]
         equal = all(each == copyset for each in held.values()) and {*held} == copyset
+        equal = equal and len({writes[lsn, node] for node in held}) == 1
         if asked and equal and len(copyset) == factor(history, lsn, e.seq):
             out = next((b.seq for b in released if b.offset >= lsn), -1)
             same = [a for a in asked if a and a.e.shards == start.e.shards and changed[lsn] < max(a.e.seq, out)]

@@ -67,6 +67,7 @@ class ShardCore(Donor):
         super().__init__(number, contents, settings, rules, locations)
         self._sealed = contents.sealed  # what is being made durable included
         self._waiting: dict[int, tuple[Change, Callable[[], None]]] = {}
+        self._attempts: dict[tuple[int, int], int] = {}  # by run and epoch: the last attempt that asked for a digest
         self._release: tuple[int, int] = (0, 0)  # the newest, with its epoch, which waits for a purge
         self._purging: dict[int, tuple[int, int, int, int]] | None = None  # what others said of epochs to purge
 
@@ -234,7 +235,8 @@ class ShardCore(Donor):
             return StoreAnswer.REBUILDING
         if message.plan:
             return StoreAnswer.OK if self._takes_of_donor(message) else StoreAnswer.REBUILDING
-        if not self.rules.takes_store(message.epoch, copy.run, self._sealed):
+        given_up = copy.run > 0 and copy.wave < self._attempts.get((copy.run, message.epoch), 0)
+        if given_up or not self.rules.takes_store(message.epoch, copy.run, self._sealed):
             return StoreAnswer.SEALED
         return StoreAnswer.OK
 
@@ -345,10 +347,24 @@ class ShardCore(Donor):
         self._effects.append(Send(sender, m.Sealed(message.epoch, StoreAnswer.OK, self._sealed, good)))
 
     def _digest(self, sender: int, message: m.Digest) -> None:
-        if not self.lost and self.contents.sealed >= message.run:
+        """Answer when all is durable that is on its way; nothing of an earlier attempt is written any more.
+
+        Source: read-path.md#recovery-digest.
+        """
+        of, attempt = (message.run, message.epoch), message.attempt
+        if self.lost or self.contents.sealed < message.run or attempt < self._attempts.get(of, 0):
+            return
+        self._attempts[of] = attempt
+
+        def answers() -> None:
             copies = self.contents.of_epochs(message.epoch, message.epoch)
             found = tuple(copy for copy in copies if copy.lsn > message.lng)
-            self._effects.append(Send(sender, m.DigestAnswer(message.run, message.epoch, found, message.attempt)))
+            self._effects.append(Send(sender, m.DigestAnswer(*of, found, attempt)))
+
+        if self._waiting:
+            self._persist(Change(), answers)
+        else:
+            answers()
 
     def _clean(self, sender: int, message: m.Clean) -> None:
         answer = StoreAnswer.OK

@@ -74,6 +74,8 @@ class _Rows(NamedTuple):
     epoch: Cells
     filter: Cells
     shards: Cells
+    wave: Cells
+    recovery: Cells
     reason: Cells
 
 
@@ -98,7 +100,7 @@ class _Shipped(NamedTuple):
 class _State(NamedTuple):
     """What the loop knows; the numbers of ``run`` are named below."""
 
-    held: Held  # a copyset is 0 where there is no data
+    held: Held  # a copyset is 0 where there is no data; the value says which write it is of
     changed: Ints  # by row of an LSN: the last event that changed any copy
     stored: Ints  # and the shards that have stored it since their disks were emptied
     released: Ints  # and the event that released it; -1: none yet
@@ -178,10 +180,15 @@ def _settled(state: _State, places: Places, life: int, row: int, lsn: int, liste
     """
     copies, place, having = state.held.copies, state.held.first[row], 0
     copyset = int(copies.copyset[place]) if place >= 0 else 0
+    write = copies.value[place]
     if not copyset or not copyset & ~listed or size(copyset) != factor_at(places, lsn):
         return 0
     while place >= 0:
-        if copies.copyset[place] != copyset or not 0 <= copies.node[place] < MOST_SHARDS:
+        if (
+            copies.copyset[place] != copyset
+            or copies.value[place] != write
+            or not 0 <= copies.node[place] < MOST_SHARDS
+        ):
             return 0
         having |= 1 << copies.node[place]
         place = copies.next[place]
@@ -202,6 +209,14 @@ def _settled(state: _State, places: Places, life: int, row: int, lsn: int, liste
 
 
 @part
+def _of_one_write(state: _State, lsn: int, node: int, other: int) -> bool:
+    """Whether two shards have copies of one write; others may have the same copyset in another order."""
+    row = lsn_row(state.held.lsns, lsn)
+    mine, its = copy_at(state.held, row, node), copy_at(state.held, row, other)
+    return bool(mine >= 0 and its >= 0 and state.held.copies.value[mine] == state.held.copies.value[its])
+
+
+@part
 def _shipped_twice(state: _State, places: Places, life: int, node: int, listed: int, first: int, last: int) -> int:
     """Which of the LSNs that a shard ships somebody else has shipped though it is for one alone, as a place; -1."""
     for place in range(first, last):
@@ -209,7 +224,8 @@ def _shipped_twice(state: _State, places: Places, life: int, node: int, listed: 
         copyset = _alone(state, places, lsn, node, listed)
         if copyset:
             row = _first_shipped(state, life, lsn)
-            if row >= 0 and state.shipped.shard[row] != node and state.shipped.copyset[row] == copyset:
+            other = state.shipped.shard[row] if row >= 0 else node
+            if other != node and state.shipped.copyset[row] == copyset and _of_one_write(state, lsn, node, other):
                 return int(place)
     return -1
 
@@ -296,7 +312,8 @@ def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> 
                     return i
         elif kind == _COPY:
             row = lsn_row(held.lsns, rows.offset[i])
-            put(held, row, rows.node[i], 0, 0, max(rows.shards[i], 0) if rows.record[i] == _DATA else 0)
+            write = max(rows.recovery[i], 0) << 32 | max(rows.wave[i], 0)
+            put(held, row, rows.node[i], 0, write, max(rows.shards[i], 0) if rows.record[i] == _DATA else 0)
             state.changed[row] = seq
             if 0 <= rows.node[i] < MOST_SHARDS:
                 state.stored[row] |= 1 << rows.node[i]
@@ -473,7 +490,10 @@ FAMILY = Family(
     "read_path_shipping",
     CHECKS,
     frozenset(_OWN),
-    ("node", "op", "peer", "f", "offset", "last_offset", "value", "record", "epoch", "filter", "shards", "reason"),
+    (
+        *("node", "op", "peer", "f", "offset", "last_offset", "value", "record", "epoch", "filter", "shards", "wave"),
+        *("recovery", "reason"),
+    ),
     ShippingFold,
     READ_PATH,
     reads_texts=True,
