@@ -50,7 +50,7 @@ def _all(lines: Sequence[str]) -> list[Fields | None]:
     """The same if all lines can be read here, a `ValueError` otherwise."""
     # Every line begins and ends an object, so that as many objects as lines are one a line.
     text = ("\n".join(lines) + "\n").replace("\r\n", "\n").replace("},\n", "}\n")
-    if not all(map(_START.match, lines)) or text.count("}\n") != len(lines) or not all(map(is_shallow, lines)):
+    if not all(map(_START.match, lines)) or text.count("}\n") != len(lines) or not _all_shallow(lines):
         raise ValueError
     try:
         found = _decoder.decode_lines(text)
@@ -92,6 +92,10 @@ def meant(found: dict[Any, Any]) -> dict[Any, Any]:
 def renamed(found: Mapping[Any, Value]) -> dict[Any, Value]:
     """A map whose words are namespaced keywords, or texts with a colon, by the plain words."""
     return {key.rpartition("/")[2].removeprefix(":") if isinstance(key, str) else key: found[key] for key in found}
+
+
+def _all_shallow(lines: Sequence[str]) -> bool:
+    return max(map(len, lines)) < 2 * MAX_DEPTH or all(map(is_shallow, lines))
 
 
 def is_shallow(line: str) -> bool:

@@ -29,6 +29,7 @@ INVOKE, OBSERVE, OK, FAIL, INFO = map(str, (Kind.INVOKE, Kind.OBSERVE, Kind.OK, 
 _TYPES = {kind: kind for kind in (INVOKE, OK, FAIL, INFO)}
 _READS = frozenset({"read", "read_committed", "read_linearizable", "final_read"})
 KEYED = _READS | {"write", "cas", "append", "tail"}
+_USUAL_WORDS = 1000
 OURS = {name.replace("_", "-"): name for name in ("final_read", "read_committed", "read_linearizable")}
 """Words of ours as a Clojure program would write them."""
 _POSITIONS = frozenset({"assign", "subscribe"})
@@ -92,6 +93,8 @@ class Operations:
         self._is_log = False
         self._are_logs = False
         """The same where operations name a key."""
+        self._words: dict[str, str] = {}
+        """Names of operations as histories have them, by what they are called here."""
         self._named: dict[str, int | None] = {}
         """Clients that have a name, by number, and fault injectors."""
 
@@ -108,10 +111,9 @@ class Operations:
             raise Malformed("type", f"{_named(word)} is no type of an operation", "invoke, ok, fail or info")
         if f is None:
             f = self._unsaid(kind, process, value)
-        if not isinstance(f, str) or not 0 < len(f) <= _LONGEST_WORD:
-            raise Malformed("f", f"{_named(f)} is not the name of an operation", "give a keyword such as :read")
-        f = str(f).removeprefix(":")
-        f = OURS.get(f, f)
+        if not isinstance(f, str):
+            raise _no_name(f)
+        f = self._words.get(f) or self._word(f)
         time = self._time_of(given_time)
         if isinstance(process, str):
             process = self._client(process, kind)
@@ -133,6 +135,16 @@ class Operations:
             raise
         self._time = time
 
+    def _word(self, f: str) -> str:
+        """The name of an operation as histories have it; of so many that there usually are it is looked for once."""
+        if not 0 < len(f) <= _LONGEST_WORD:
+            raise _no_name(f)
+        word = str(f).removeprefix(":")
+        word = OURS.get(word, word)
+        if len(self._words) < _USUAL_WORDS:
+            self._words[f] = word
+        return word
+
     def _unsaid(self, kind: str, process: Value, value: Value) -> str | None:
         """What an operation is that does not say it, as in histories of Elle, which are of transactions alone."""
         who = self._client(process, kind) if isinstance(process, str) else process
@@ -143,6 +155,8 @@ class Operations:
         return "txn" if value and _has_parts("txn", value) else None
 
     def _time_of(self, time: Value) -> int:
+        if self._timed and type(time) is int and TIMES[0] <= time <= TIMES[1]:  # nearly always so
+            return time
         if time is None:
             if self._timed:
                 return self._time
@@ -371,6 +385,10 @@ def _pairs_of_integers(batches: Sequence[Value]) -> tuple[Sequence[int], Sequenc
     if min(offsets) < 0 or max(offsets) >= _LARGEST or min(values) < _LEAST_VALUE or max(values) >= _LARGEST:
         return None
     return offsets, values
+
+
+def _no_name(f: Value) -> Malformed:
+    return Malformed("f", f"{_named(f)} is not the name of an operation", "give a keyword such as :read")
 
 
 def _plain(word: str) -> str:

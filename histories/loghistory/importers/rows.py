@@ -68,21 +68,29 @@ class Rows:
         self._op.append(op)
         self._f.append(f)
         if log is not None:
-            _put(self._log, at, log)
+            _fill(self._log, at)
+            self._log.append(log)
         if offset is not None:
-            _put(self._offset, at, offset)
+            _fill(self._offset, at)
+            self._offset.append(offset)
         if value is not None:
-            _put(self._value, at, value)
+            _fill(self._value, at)
+            self._value.append(value)
         if text is not None:
-            _put(self._text, at, text)
+            _fill(self._text, at)
+            self._text.append(text)
         if txn is not None:
-            _put(self._txn, at, txn)
+            _fill(self._txn, at)
+            self._txn.append(txn)
         if acks is not None:
-            _put(self._acks, at, acks)
+            _fill(self._acks, at)
+            self._acks.append(acks)
         if count is not None:
-            _put(self._count, at, count)
+            _fill(self._count, at)
+            self._count.append(count)
         if reason is not None:
-            _put(self._reason, at, reason)
+            _fill(self._reason, at)
+            self._reason.append(reason)
         self.size = at + 1
 
     def observe(
@@ -156,9 +164,3 @@ def _fill(column: list[Any], size: int) -> None:
     """Add nulls until the column has ``size`` values."""
     if len(column) < size:
         column.extend(repeat(None, size - len(column)))
-
-
-def _put(column: list[Any], at: int, value: int | str) -> None:
-    if len(column) < at:
-        column.extend(repeat(None, at - len(column)))
-    column.append(value)

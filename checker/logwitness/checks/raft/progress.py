@@ -168,7 +168,8 @@ class ProgressFold:
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the log."""
-        if self._bound is None:
+        bound = self._bound
+        if bound is None:
             return
         names = ("seq", "time", "kind", "node", "f", "role", "value", "term", "dirty", "flushed", "commit", "visible")
         # An append that expects another term may be refused.
@@ -179,7 +180,8 @@ class ProgressFold:
             found = configuration_of(self._words, value) if kind == CONFIGURATION else None
             if kind == CONFIGURATION and found is None:
                 self._undecided = NOT_READABLE
-            self._judge(time, seq)
+            if time >= bound + min(self._fine, self._checked, self._quiet):
+                self._judge(time, seq)
             if kind == INVOKE:
                 self._ask(node, time, seq)
             elif kind in (FAULT, HEAL):
@@ -312,9 +314,12 @@ class ProgressFold:
 
     def _leader(self) -> tuple[int, _Node] | None:
         """The sound leader of the highest term."""
-        leaders = [(number, self._nodes[number]) for number in self._sound]
-        leaders = [each for each in leaders if each[1].role == ROLE_LEADER]
-        return max(leaders, key=lambda each: each[1].term) if leaders else None
+        found = None
+        for number in self._sound:
+            node = self._nodes[number]
+            if node.role == ROLE_LEADER and (found is None or node.term > found[1].term):
+                found = number, node
+        return found
 
     def _waits(self) -> int:
         """Who leads and has nothing left to commit; NULL if nobody does."""
