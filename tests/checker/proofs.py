@@ -583,6 +583,17 @@ def slots_are_waited_for(evidence: Evidence) -> Fields:
     return {**said, "number": row["count"], "limit": evidence.max_in_flight}
 
 
+def votes_go_to_complete_logs(evidence: Evidence) -> Fields:
+    """Two votes for one candidate in a term, its own one by the lesser log."""
+    stood, last = only(evidence.before), evidence.last
+    sure(stood["kind"] == last["kind"] == "vote" and stood["node"] == stood["peer"] == last["peer"] != last["node"])
+    sure(stood["term"] == last["term"])
+    own, end = ((row["entry_term"], row["offset"]) for row in (last, stood))
+    sure(end < own)
+    said: Fields = {name: last[name] for name in ("node", "peer", "term")}
+    return said | {"own": own[1], "own_term": own[0], "end": end[1], "end_term": end[0]}
+
+
 def answers_of_members(evidence: Evidence) -> Fields:
     """What a configuration said, and an answer that was counted against it."""
     says, last = only(evidence.before), evidence.last
@@ -1201,6 +1212,7 @@ PROOFS: dict[str, Proof] = {
     "waits-in-turn": waits_in_turn,
     "slots-are-waited-for": slots_are_waited_for,
     "parts-in-order": parts_in_order,
+    "votes-go-to-complete-logs": votes_go_to_complete_logs,
     "answers-of-members": answers_of_members,
     "office-is-kept": office_is_kept,
     "configuration-in-force": configuration_in_force,

@@ -215,6 +215,7 @@ def test_families_of_raft_name_it_and_the_others_judge_any_log() -> None:
         "snapshots",
         "transfer",
         "turns",
+        "votes",
         "well_formed_nodes",
     }
     assert of_raft == nodes

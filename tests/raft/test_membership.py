@@ -100,6 +100,28 @@ def test_a_change_is_taken_back(under_way: str, left: str) -> None:
     assert steps(Members.decode(under_way.encode()), Change(5, cancel=True))[-1] == left
 
 
+def test_voters_that_were_promoted_go_through_a_joint_configuration() -> None:
+    """raft.md#cancel-change: two of them at once would leave quorums without a node in common."""
+    taken_back = steps(
+        Members.decode(b"0,1,2,3,4 learners 5 adding 5 revision 4 sessions 3:4,4:4,5:4"), Change(5, cancel=True)
+    )
+    assert [each.split(" revision")[0] for each in taken_back] == ["0,1,2 old 0,1,2,3,4 removing 3,4", "0,1,2"]
+
+
+def test_a_removed_leader_hands_on_to_who_holds_most() -> None:
+    """raft.md#removed-leader."""
+    bench = Bench().lead()
+    bench.change(remove=(0,))
+    while bench.core.voters.old:
+        bench.answer(1, 2)
+    assert bench.core.role == "leader"
+    for behind, ahead in ((1, 2), (2, 1)):
+        bench.core.progress[behind].match, bench.core.progress[ahead].match = 0, 1
+        bench.core._leave()
+        assert bench.core._transfer is not None
+        assert bench.core._transfer.target == ahead
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -25,7 +25,11 @@ VOCABULARY = Vocabulary(
             "term", "The node moved to a later term (in memory).", (), state=STATE, may_carry=("role", "visible")
         ),
         EventKind(
-            "vote", "The node's vote for `peer` in `term` is durable.", ("peer",), state=STATE, may_carry=("visible",)
+            "vote",
+            "The node's vote for `peer` in `term` is durable. Its log then ended at `offset` in `entry_term`.",
+            ("peer",),
+            state=STATE,
+            may_carry=("visible", "offset", "entry_term"),
         ),
         EventKind("leader", "The node won the election of `term`.", (), state=STATE, may_carry=("visible",)),
         EventKind(

@@ -122,7 +122,7 @@ class Replica:
         self._unflushed_bytes = 0
         self._save = 0  # ticket of the newest SaveVote that is not answered, else 0
         self._held: list[Send] = []
-        self._votes_held: list[tuple[int, int]] = []
+        self._votes_held: list[dict[str, int]] = []
 
     @property
     def dirty(self) -> int:
@@ -178,20 +178,21 @@ class Replica:
         return bool(self._save)
 
     def _note_vote(self, candidate: int) -> None:
-        """Note a vote at the moment from which its reply may leave."""
+        """Note a vote, and the log by which it is given, at the moment from which its reply may leave."""
+        said = {"term": self.term, "peer": candidate, "offset": self.index.dirty, "entry_term": self.index.last_term}
         if self._save and self.rules.vote_is_durable_first():
-            self._votes_held.append((self.term, candidate))
+            self._votes_held.append(said)
         else:
-            self.note("vote", peer=candidate)
+            self.note("vote", **said)
 
     def _vote_saved(self, ticket: int) -> bool:
         """Release what waited for the newest save; messages of a past term are dropped as if lost."""
         if ticket != self._save:
             return False
         self._save = 0
-        for term, candidate in self._votes_held:
-            if term == self.term:
-                self.note("vote", peer=candidate)
+        for said in self._votes_held:
+            if said["term"] == self.term:
+                self.note("vote", **said)
         self._effects.extend(send for send in self._held if send.message.term == self.term)
         self._votes_held.clear()
         self._held.clear()

@@ -317,8 +317,9 @@ MUTANTS = (
     Mutant(
         "vote-compares-flushed",
         "a node that is asked for its vote compares what it has flushed, not where its log ends",
-        (),
+        ("votes-go-to-complete-logs",),
         VoteComparesFlushed,
+        setting="long-tails",
         test="tests/raft/test_mutants.py",
     ),
     Mutant(
