@@ -214,7 +214,10 @@ def _missing(rows: Rows) -> Iterator[tuple[str, Rows]]:
         yield f"without the first {tenth} tenths", rows[len(rows) * tenth // 10 :]
 
 
-@pytest.mark.parametrize("run", ["pull_queries/reference-default", "pull_queries/reference-lagging"])
+MISSING = ("pull_queries/reference-default", "pull_queries/reference-lagging", "read_path/reference-losses-in-scd")
+
+
+@pytest.mark.parametrize("run", MISSING)
 def test_of_servers_whose_record_is_missing_nobody_is_accused(run: str) -> None:
     rows, known = _of_servers(run)
     accused = []

@@ -416,9 +416,10 @@ class _Known:
         all_away = Count()
         if e.f == "done" and back and newest:
             all_away = judged(any(satisfied(each, away) for each in newest.values()))
-        if self.rotten:
-            return all_away + UNJUDGED
         full = {shard for shard, status in self.statuses.items() if status == 0}
+        begun = {b.node for b in history.events if b.kind == "takes_part" and b.seq < e.seq} & {*range(63)}
+        if self.rotten or (begun and full & {*range(63)} - begun):
+            return all_away + UNJUDGED
         lsns = [lsn for lsn in self.ever if lsn > self.trimmed and self.gone.get(lsn, -1) <= self.plan]
         return all_away + total(
             judged(not self.enough(history, lsn, e.seq)) for lsn in lsns if self.holders(lsn) & full & self.named[lsn]

@@ -191,9 +191,12 @@ def replication_property_holds(history: History) -> Count:
     having: dict[int, list[Event]] = {}
     acknowledged: set[int] = set()
     released: dict[int, int] = {}
+    begun: set[int] = set()
     for e in history.events:
         if e.kind == "nodeset" and nodeset(e):
             declared[e.epoch] = nodeset(e)
+        elif e.kind == "takes_part":
+            begun |= {e.node} & {*range(63)}
         elif e.kind == "copy":
             having.setdefault(e.offset, []).append(e)
         elif e.kind == "acknowledge":
@@ -201,7 +204,13 @@ def replication_property_holds(history: History) -> Count:
             since = [epoch for epoch in declared if epoch <= e.offset >> 32]
             data = [c for c in having.get(e.offset, []) if c.record == "data" and c.recovery <= 0 and c.wave == e.wave]
             copies = {c.node for c in data if c.value in (None, e.value) and e.shards >> c.node & 1}
-            count += judged(not satisfied(declared[max(since)], copies)) if since else UNJUDGED
+            hidden = {shard for shard in range(63) if e.shards >> shard & 1} - begun if begun else set()
+            if since and satisfied(declared[max(since)], copies):
+                count += JUDGED
+            elif not since or satisfied(declared[max(since)], copies | hidden):
+                count += UNJUDGED
+            else:
+                count += JUDGED + VIOLATED
         elif e.kind == "release" and e.offset >> 32 != e.epoch:
             count += JUDGED + VIOLATED
         elif e.kind == "release":
@@ -215,7 +224,7 @@ def replication_property_holds(history: History) -> Count:
             good = range((e.epoch << 32) + 1, e.offset + 1)
             known = [lsn for lsn in acknowledged if lsn in good] if len(good) <= 1 << 16 and declared else []
             count += judged(len(known) < e.offset + 1 - min(known)) if known else UNJUDGED
-    return count
+    return count.if_shown(void=count.violated > 0 and not (having and acknowledged))
 
 
 def slow_is_bounded(history: History) -> Count:

@@ -339,6 +339,7 @@ class CopyFold(StreamFold[_Rows]):
         super().__init__(setting, _Rows)
         self._rot, self._drain, self._abort = map(setting.words.code, (_ROT, _DRAIN, _ABORT))
         self._rotten = False
+        self._begun = 0  # the shards that took part
         self._nodesets = Nodesets(setting.words)
         none = np.zeros(0, dtype=np.int64)
         run, lowest = np.array([0, 0, -1, 0, -1, 0], dtype=np.int64), np.zeros(MOST_SHARDS + 1, dtype=np.int64)
@@ -367,6 +368,8 @@ class CopyFold(StreamFold[_Rows]):
 
     def take(self, e: _Rows) -> None:
         """See `StreamFold`."""
+        if e.kind == _TAKES_PART:
+            self._begun |= mask_of((e.node,))
         if e.kind in (_HEARD, _REWIND, _SETTINGS, INVOKE):
             self._hears(e)
         elif e.kind == _COPY:
@@ -464,10 +467,11 @@ class CopyFold(StreamFold[_Rows]):
     def _not_copied(self, e: _Rows, new: list[int]) -> None:
         """Donors have left records with too few copies (read-path.md#rebuilding-donors)."""
         state, places, tally = self._state, self._nodesets.places, self.tallies[REBUILT.id]
-        if self._rotten:
+        full = mask_of(shard for shard, status in self._statuses.items() if status == FULLY_AUTHORITATIVE)
+        unseen = full & ~self._begun if self._begun else 0  # copies of shards of which nothing is recorded
+        if self._rotten or unseen:
             tally.unjudged += 1  # rotten copies are not copied, and which ones they are nobody knows
             return
-        full = mask_of(shard for shard, status in self._statuses.items() if status == FULLY_AUTHORITATIVE)
         next_of, place = _not_copied.form(self.compiled), NOWHERE
         while (place := next_of(state, places, place + 1, full, self._plan, self.judged)) != NOWHERE:
             lsn, row = int(state.held.lsns.order[place]), int(state.held.lsns.rows[place])

@@ -16,7 +16,7 @@ from loghistory.vocabularies.read_path import RecordWord
 
 from ..codes import NULL, RECORDS, among, code, lookup
 from ..columns import Ints
-from ..contract import Check, Family, Setting
+from ..contract import Check, Family, Setting, Verdicts
 from ..hashing import Table, all_grown, empty_table, grown, place_of, roomy, row_of
 from ..kernel import kernel, part
 from .nodesets import MOST_SHARDS, Nodesets, Places, members, satisfied
@@ -51,8 +51,8 @@ SLOW = Check(
 )
 CHECKS = (HOLDS, SLOW)
 
-_OWN = (Kind.NODESET, Kind.COPY, Kind.ACKNOWLEDGE, Kind.RELEASE, Kind.STREAM_SLOW, Kind.RECOVER)
-_NODESET, _COPY, _ACKNOWLEDGE, _RELEASE, _SLOW, _RECOVER = map(code, _OWN)
+_OWN = (Kind.NODESET, Kind.COPY, Kind.ACKNOWLEDGE, Kind.RELEASE, Kind.STREAM_SLOW, Kind.RECOVER, Kind.TAKES_PART)
+_NODESET, _COPY, _ACKNOWLEDGE, _RELEASE, _SLOW, _RECOVER, _TAKES_PART = map(code, _OWN)
 _DATA = RECORDS[RecordWord.DATA]
 _MOST = 1 << 16
 """A release of more LSNs at once is not judged."""
@@ -157,12 +157,15 @@ class PlacementFold(StreamFold[_Rows]):
         self._state = _State(empty_table(), no_rows(_Known), empty_table(), released, used)
         self._others: dict[tuple[int, int, int], int] = {}  # by LSN, value and wave that are not the first
         self._slow: dict[int, int] = {}  # by stream
+        self._begun = 0  # the nodes that took part
+        self._copied = False
 
     def make_room(self, rows: _Rows) -> None:
         """See `StreamFold`."""
         state, (lsns, epochs) = self._state, self._state.used.tolist()
         releases = int(np.count_nonzero(rows.kind == _RELEASE))
         copies = int(np.count_nonzero(among(rows.kind, (_COPY, _ACKNOWLEDGE))))
+        self._copied = self._copied or bool((rows.kind == _COPY).any())
         self._state = _State(
             roomy(state.lsns, lsns, copies, self.compiled),
             all_grown(state.known, lsns, copies, lambda name: NULL if name == "value" else 0),
@@ -188,6 +191,8 @@ class PlacementFold(StreamFold[_Rows]):
             self._passes_over(e)
         elif e.kind == _RECOVER:
             self._recovers(e)
+        elif e.kind == _TAKES_PART:
+            self._begun |= 1 << e.node if 0 <= e.node < MOST_SHARDS else 0
         else:
             self._nodesets.learn(e.epoch, e.value)
 
@@ -197,13 +202,19 @@ class PlacementFold(StreamFold[_Rows]):
         if self._nodesets.of(epoch_of(e.offset)) is None:
             tally.unjudged += 1
             return
-        tally.judged += 1
         row, known = self._state.lsns.rows[place_of(self._state.lsns, e.offset)], self._state.known
         having = self._others.get((e.offset, e.value, e.wave), 0) | self._others.get((e.offset, NULL, e.wave), 0)
         if known.value[row] == e.value and known.wave[row] == e.wave:
             having |= int(known.stored[row])
         having &= max(e.shards, 0)
-        if not satisfied(self._nodesets.places, e.offset, having):
+        # In a record that shows who takes part, a shard of which it shows nothing may have stored what it does not say.
+        hidden = max(e.shards, 0) & ~self._begun if self._begun else 0
+        enough = satisfied(self._nodesets.places, e.offset, having)
+        if not enough and hidden and satisfied(self._nodesets.places, e.offset, having | hidden):
+            tally.unjudged += 1
+            return
+        tally.judged += 1
+        if not enough:
             found = {"node": e.node, "lsn": shown(e.offset), "value": e.value, "shards": [*members(having)]}
             tally.violation(e.seq, way="copies", **found)
 
@@ -256,6 +267,14 @@ class PlacementFold(StreamFold[_Rows]):
         factor = self._nodesets.factor
         if slow.bit_count() + e.records >= factor:
             tally.violation(e.seq, op=e.op, slow=slow.bit_count(), down=e.records, factor=factor)
+
+    def finish(self) -> Verdicts:
+        """See `StreamFold`; where no copy or no acknowledgement is recorded, that may explain what was found."""
+        found, (holds, slow) = super().finish(), self.tallies.values()
+        lacks = "no acknowledgement" if not self._state.known.acknowledged.any() else "" if self._copied else "no copy"
+        if not holds.violated or not lacks:
+            return found
+        return Verdicts((holds.outcome(f"{lacks} is recorded", void=True), slow.outcome()))
 
 
 FAMILY = Family(
