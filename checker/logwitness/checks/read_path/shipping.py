@@ -180,7 +180,7 @@ def _settled(state: _State, places: Places, life: int, row: int, lsn: int, liste
     """
     copies, place, having = state.held.copies, state.held.first[row], 0
     copyset = int(copies.copyset[place]) if place >= 0 else 0
-    write = copies.value[place]
+    write = int(copies.value[place]) if place >= 0 else 0
     if not copyset or not copyset & ~listed or size(copyset) != factor_at(places, lsn):
         return 0
     while place >= 0:
