@@ -131,7 +131,7 @@ class LostShardFold(StreamFold[_Rows]):
         elif self._asked.get((e.peer, e.op)) == e.filter:
             if e.peer in self._since:
                 self._says(e)
-            else:
+            elif e.peer in self._elsewhere:
                 self._knows(e)
 
     def _status(self, shard: int) -> int | None:
