@@ -202,3 +202,12 @@ def test_what_is_cut_lies_behind_the_batch_behind_the_last_gap() -> None:
             runs.played.watch(seed, runs.configuration(seed), Watched, lambda _: None)
     assert sum(known >= 0 for _, known in cuts) > 20
     assert all(offset > known for offset, known in cuts)
+
+
+def test_compaction_goes_no_further_than_what_is_committed_applied_and_flushed() -> None:
+    """ghost-batches.md#superseded."""
+    core = follower((0, 9, 1))
+    for name in ("commit", "applied", "flushed"):
+        core.commit = core.applied = core.flushed = 7
+        setattr(core, name, 3)
+        assert core.compaction_bound == 3

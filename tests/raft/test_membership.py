@@ -100,6 +100,14 @@ def test_a_change_is_taken_back(under_way: str, left: str) -> None:
     assert steps(Members.decode(under_way.encode()), Change(5, cancel=True))[-1] == left
 
 
+def test_the_session_of_a_node_that_starts_is_that_of_its_newest_configuration() -> None:
+    """raft.md#session."""
+    texts = (b"0,1,2 revision 3 sessions 0:3", b"1,2 revision 4", b"1,2,0 revision 6 sessions 0:6")
+    members = tuple((at, Members.decode(text)) for at, text in enumerate(texts))
+    restored = Restored(2, index=LogIndex.of([(at, at, 2) for at in range(3)]), members=members)
+    assert RaftCore(Configuration(0, Voters((0, 1, 2))), restored).session == 6
+
+
 def test_voters_that_were_promoted_go_through_a_joint_configuration() -> None:
     """raft.md#cancel-change: two of them at once would leave quorums without a node in common."""
     taken_back = steps(
