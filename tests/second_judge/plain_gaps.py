@@ -468,6 +468,8 @@ def progress_or_stall(history: History) -> Count:
         issued = {"complete", "non_auth", *(["incomplete"] if impatient else [])}
         ends = [max(each.unsure, 0) if e.offset < each.unsure else each.next for each in known.shards.values()]
         ends = [end for end, each in zip(ends, known.shards.values(), strict=True) if e.offset < each.next]
+        if ends and min(ends) >> 32 > known_epoch and not named and e.offset not in known.heard:
+            return UNJUDGED
         told = not known.single and bool(ends) and min(ends) >> 32 <= known_epoch
         due = e.offset in known.heard or (told and known.verdict(e.offset, declared) in issued)
         return judged(due or not named or not named <= useful)

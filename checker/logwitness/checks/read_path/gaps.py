@@ -319,9 +319,13 @@ class GapFold(StreamFold[Rows]):
         if not useful and stream.silent(lsn, nodeset) == nodeset.shards:
             tally.unjudged += 1  # all are lost, and nobody has told how far the log goes
             return
+        heard = self._streams.heard(stream, lsn) != NOBODY
+        if not shards and not heard and stream.asks_where_records_lie(lsn):
+            tally.unjudged += 1
+            return
         tally.judged += 1
         found = {"op": e.op, "lsn": shown(lsn)}
-        if self._streams.heard(stream, lsn) != NOBODY:
+        if heard:
             tally.violation(seq, way="due", **found)
         elif not shards:
             tally.violation(seq, way="nobody", **found)

@@ -186,11 +186,21 @@ class Stream:
 
         In single-copy delivery none does: shards that say nothing are passed over after a while.
         """
-        ends = [each.unsure if lsn < each.unsure else each.next for each in self.shards.values() if lsn < each.next]
-        if self.single or not ends or epoch_of(min(ends)) > self.known_epoch:
+        end = self._nearest_end(lsn)
+        if self.single or end < 0 or epoch_of(end) > self.known_epoch:
             return False
         verdict, patient = self.verdict(lsn, nodeset), self.settings is None or self.settings.require_full_read_set
         return verdict >= NON_AUTH or (verdict == INCOMPLETE and not patient)
+
+    def asks_where_records_lie(self, lsn: int) -> bool:
+        """Whether a gap at an LSN would end in an epoch of which the reader has yet to hear where its records lie."""
+        end = self._nearest_end(lsn)
+        return end >= 0 and epoch_of(end) > self.known_epoch
+
+    def _nearest_end(self, lsn: int) -> int:
+        """Where a gap at an LSN would end, by what was heard; -1 if nobody is beyond it."""
+        ends = [each.unsure if lsn < each.unsure else each.next for each in self.shards.values() if lsn < each.next]
+        return min(ends, default=-1)
 
     def all_lost(self, nodeset: Nodeset) -> bool:
         """Whether nobody is left who could have a record (read-path.md#gap-all-lost)."""
