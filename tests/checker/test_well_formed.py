@@ -32,7 +32,12 @@ from quorumlog.raft.settings import SETTINGS, RaftConfiguration
 from quorumlog.raft.simulated import RaftCluster
 
 RUNS = Path(__file__).parents[2] / "histories" / "runs" / "raft"
-GROUND = [each for family in families() if family.is_ground for each in family.checks]
+GROUND = [
+    each
+    for family in families()
+    if family.is_ground and (family.protocol is None or family.protocol.name == "raft")
+    for each in family.checks
+]
 Rows = list[dict[str, Any]]
 
 PLANTS = """

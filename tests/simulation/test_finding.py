@@ -48,7 +48,7 @@ def test_several_of_which_none_is_the_default_are_an_error_that_names_them() -> 
     [
         (None, "nope", "mutant 'nope' is unknown; `logwitness hunt --list` names them all"),
         ("raft", "up-on-receipt", "mutant 'up-on-receipt' is one of pull-queries, not of raft; leave out --protocol"),
-        (None, "barrier-at-commit", "no run shows the mutant 'barrier-at-commit'; tests/raft/test_mutants.py does"),
+        (None, "force-flush-ignored", "no run shows the mutant 'force-flush-ignored'; tests/raft/test_mutants.py does"),
     ],
 )
 def test_a_mutant_that_cannot_be_run_is_refused_with_the_reason(name: str | None, mutant: str, said: str) -> None:

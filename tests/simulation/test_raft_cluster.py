@@ -76,7 +76,7 @@ def test_another_seed_gives_another_run() -> None:
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_a_configuration_survives_json(setting: str) -> None:
-    configuration = replace(SETTINGS[setting], plan=(Fault(1, "loss", ("leader", 2), 7, {"probability": 0.25}),))
+    configuration = replace(SETTINGS[setting], plan=(Fault(1, "loss", ("leader", 1), 7, {"probability": 0.25}),))
     plain = json.loads(json.dumps(configuration_to_json(configuration)))
     assert configuration_from_json(plain, RaftConfiguration) == configuration
 
