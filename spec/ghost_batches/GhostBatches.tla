@@ -154,7 +154,7 @@ CountedStays ==
             full[p].key = full[o].key /\ (p > match \/ (p \in DOMAIN log /\ log[p] = full[p]))
 
 (* A log ends with a batch, so the next offset is that behind a batch.                                       *)
-EndsWithBatch == dirty # 0 => dirty \in DOMAIN log
+EndsWithBatch == dirty = Largest({0} \union DOMAIN log)
 
 (* What the follower takes for committed is flushed, and the leader's as far as it is still there.            *)
 KnownIsCommitted ==

@@ -228,6 +228,7 @@ QuorumOneOff(nodes, acknowledged) ==                                         \* 
     IN  IF nodes = {} THEN Everything ELSE Largest({i \in {acknowledged[n] : n \in nodes} : 2 * reached(i) >= Cardinality(nodes)} \union {0})
 VoteNotDurable == FALSE                                                      \* VoteIsDurableFirst
 VoteIgnoresLog(lastTerm, dirty, ownLastTerm, ownDirty) == TRUE               \* LogOk
+VoteForAShorterLog(lastTerm, dirty, ownLastTerm, ownDirty) == dirty >= ownDirty \* LogOk
 PreVoteBumpsTerm(t) == t + 1                                                 \* PreVoteTerm
 
 -------------------------------------------------------------------------------------------

@@ -99,6 +99,9 @@ ChangeVoters(n, voters) ==
     /\ UNCHANGED <<term, vote, role, votes, commit, match>>
     /\ Follow
 
+(* A vote is kept within its term.                                                                            *)
+VoteIn(n, t) == [vote EXCEPT ![n] = IF t = term[n] THEN @ ELSE Nobody]
+
 (* A node hears the leader of term t: what differs is cut, the next entry is written, the leader learns it.    *)
 (* The configuration in force comes and goes with the log.                                                    *)
 Hear(n, t) ==
@@ -112,7 +115,7 @@ Hear(n, t) ==
         /\ match' = [match EXCEPT ![t][n] = Max(@, upTo)]
         /\ commit' = [commit EXCEPT ![n] = Max(@, Min(led[t].commit, upTo))]
         /\ term' = [term EXCEPT ![n] = t]
-        /\ vote' = [vote EXCEPT ![n] = IF t = term[n] THEN @ ELSE Nobody]
+        /\ vote' = VoteIn(n, t)
         /\ role' = [role EXCEPT ![n] = "follower"]
         /\ votes' = [votes EXCEPT ![n] = {}]
         /\ Follow

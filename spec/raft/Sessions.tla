@@ -28,7 +28,7 @@ ReplacementSteps(voters) ==
     CASE voters.old # {}             -> ChangeCompleted(voters)
       [] voters.learners # {}        -> LearnerPromoted(voters)
       [] Earlier \in voters.current  -> {[voters EXCEPT !.current = @ \ {Earlier}, !.old = voters.current]}
-      [] OTHER                       -> {[voters EXCEPT !.learners = @ \union {Later}] : n \in {Later} \ Members(voters)}
+      [] OTHER                       -> IF Later \in voters.current THEN {} ELSE {[voters EXCEPT !.learners = {Later}]}
 
 Replace(n) ==
     \E voters \in ReplacementSteps(Configuration(n)) :
@@ -63,8 +63,6 @@ KnownOfEarlier(known) == 0
 
 TakeSession(s, t) ==
     /\ serves # s
-    /\ s = Earlier => serves = Nobody
-    /\ \E i \in DOMAIN led[t].log : s \in Members(led[t].log[i].voters)
     /\ MayTake(s, named, disk)
     /\ serves' = s
     /\ IF serves = Nobody THEN UNCHANGED <<term, vote, role, votes, log, commit>> ELSE

@@ -51,7 +51,7 @@ Install(n, s) ==
     /\ match' = [match EXCEPT ![s.term][n] = Max(@, s.last)]
     /\ commit' = [commit EXCEPT ![n] = Max(@, s.last)]
     /\ term' = [term EXCEPT ![n] = s.term]
-    /\ vote' = [vote EXCEPT ![n] = IF s.term = term[n] THEN @ ELSE Nobody]
+    /\ vote' = VoteIn(n, s.term)
     /\ role' = [role EXCEPT ![n] = "follower"]
     /\ votes' = [votes EXCEPT ![n] = {}]
     /\ UNCHANGED snapshots
@@ -72,7 +72,7 @@ HearTrimmed(n, t) ==
         /\ match' = [match EXCEPT ![t][n] = Max(@, upTo)]
         /\ commit' = [commit EXCEPT ![n] = Max(@, Min(led[t].commit, upTo))]
         /\ term' = [term EXCEPT ![n] = t]
-        /\ vote' = [vote EXCEPT ![n] = IF t = term[n] THEN @ ELSE Nobody]
+        /\ vote' = VoteIn(n, t)
         /\ role' = [role EXCEPT ![n] = "follower"]
         /\ votes' = [votes EXCEPT ![n] = {}]
         /\ UNCHANGED snapshots
@@ -89,6 +89,24 @@ Restart(n) ==
     /\ Follow
 
 InitTrimmed == Init /\ snapshots = {}
+
+(* The leader has committed a second entry, which one of the others has, and its snapshot of both is on its way. *)
+InitSummed ==
+    \E l, f \in Node :
+        LET first == Entry(1, Simple(Node))
+            both == <<first, first>>
+            of(x, y, z) == [n \in Node |-> IF n = l THEN x ELSE IF n = f THEN y ELSE z]
+        IN  /\ l # f
+            /\ term = [n \in Node |-> 1]
+            /\ vote = [n \in Node |-> l]
+            /\ role = of("leader", "follower", "follower")
+            /\ votes = [n \in Node |-> {}]
+            /\ log = of(Trimmed(both, 2), both, <<first>>)
+            /\ commit = of(2, 1, 1)
+            /\ led = [t \in {1} |-> [log |-> Trimmed(both, 2), commit |-> 2]]
+            /\ match = [t \in {1} |-> of(1, 2, 1)]
+            /\ committed = <<[term |-> 1, at |-> 1], [term |-> 1, at |-> 1]>>
+            /\ snapshots = {[term |-> 1, last |-> 2, entry |-> first]}
 
 (* One entry after the other, which change nothing; or the steps of Membership.                                *)
 OrdinaryEntries(voters, nodes) == {voters}
@@ -112,6 +130,9 @@ There(n, i) == log[n][i] # Gone
 (* Only what is committed is gone, and a snapshot ends with a committed entry.                                 *)
 TrimWithinCommit == \A n \in Node : LET b == Begin(log[n]) IN b <= commit[n] /\ (b > 0 => log[n][b].term = committed[b].term)
 
+(* What nodes take for committed is, as far as it is still there.                                             *)
+CommittedAgree == \A n \in Node : \A i \in 1..commit[n] : i < Begin(log[n]) \/ TermAt(log[n], i) = committed[i].term
+
 (* Where a snapshot ends, every node has the same entry and the same configuration: as a snapshot or as written. *)
 BeginningsAgree ==
     \A m, n \in Node : LET b == Begin(log[m]) IN
@@ -133,6 +154,15 @@ SnapshotsReached ==
                                 /\ Begin(log'[n]) > 0 /\ Begin(log'[n]) = Len(log[n]))
 
 -------------------------------------------------------------------------------------------
+(* The state above is reached: "never" must be violated.                                                       *)
+NeverSummed == ~InitSummed
+NextToSummed ==
+    \E n \in Node :
+        \/ (ChangeVoters(n, Configuration(n)) \/ AdvanceCommit(n)) /\ UNCHANGED snapshots
+        \/ HearTrimmed(n, 1)
+        \/ Trim(n, 2)
+        \/ SendSnapshot(n)
+
 (* Mutants (raft.md#mutants), each the stand-in for the rule that it is named after.                          *)
 TrimsUncommitted(k, committedTo) == TRUE                                     \* MayTrim
 InstallDropsCommitted(own, committedTo, s) == Beginning(s.entry, s.last)     \* Installed

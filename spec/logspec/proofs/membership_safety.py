@@ -608,8 +608,8 @@ TWINS = (
 )
 
 ASSUMES = (
-    "what a log is trimmed of no step looks at, so that it counts as still there; at a start nothing is known to be"
-    " committed; a node that lost its disk does not come back as the same node",
+    "what a log is trimmed of no step looks at, so that it counts as still there; a node that lost its disk does not"
+    " come back as the same node",
     "what was flushed survives a power loss, and what is written to a disk is read as it was written",
     "steps are those of members_state, which the rules decide; an election takes the votes of a quorum of the"
     " configuration in force and a commit counts one; of two configurations a step apart any two quorums meet, as the"

@@ -80,7 +80,7 @@ def _log(reading: Reading, has: Callable[[Any, Any], Any]) -> str:
 
 
 def nodes_table(reading: Reading, s: State) -> str:
-    """A row for each node: term, role, vote, log, dirty, flushed, durable and commit."""
+    """A row for each node: term, role, vote, log, what is dirty, flushed, durable, committed, summed up."""
     rows = []
     for n in reading.nodes:
         roles = [
@@ -97,11 +97,11 @@ def nodes_table(reading: Reading, s: State) -> str:
                 *(roles[:1] or ["follower"]),
                 "".join(vote) or "-",
                 _log(reading, lambda i, u, n=n: s.entry(n, i, u)),  # type: ignore[misc]
-                *(reading.offset(offset(n)) for offset in (s.dirty, s.flushed, s.durable, s.commit)),
+                *(reading.offset(offset(n)) for offset in (s.dirty, s.flushed, s.durable, s.commit, s.summed)),
             ]
         )
-    head = ["node", "term", "on disk", "role", "vote", "log (offset:term)", "dirty", "flushed", "durable", "commit"]
-    return table(head, rows)
+    logs = ["log (offset:term)", "dirty", "flushed", "durable", "commit", "summed"]
+    return table(["node", "term", "on disk", "role", "vote", *logs], rows)
 
 
 def terms_table(reading: Reading, s: State) -> str:

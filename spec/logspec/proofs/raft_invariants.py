@@ -323,6 +323,7 @@ def commit_invariants(s: State) -> dict[str, Formula]:
     """The second layer: what nodes take for committed."""
     N, T, I = Node, TermSort, Index  # noqa: E741, N806
     source = lambda n: s.commit_term(s.known(n))
+    summed_in = lambda n: s.commit_term(s.summed_by(n))
     return {
         "commit-within-flushed": forall(N, lambda n: at_most(s.commit(n), s.flushed(n))),
         "commit-index-has-a-commit": forall(
@@ -343,6 +344,23 @@ def commit_invariants(s: State) -> dict[str, Formula]:
                 j != Offset.least, at_most(j, s.commit(n)), s.entry(n, j, u) == s.term_log(source(n), j, u)
             ),
         ),
+        "snapshot-is-committed": forall(N, lambda n: at_most(s.summed(n), s.commit(n))),
+        "summed-has-a-commit": forall(
+            N,
+            lambda n: implies(
+                s.summed(n) != Offset.least,
+                z3.And(s.happened(s.summed_by(n)), at_most(s.summed(n), s.commit_offset(s.summed_by(n)))),
+            ),
+        ),
+        "summed-in-saved-term": forall(N, lambda n: implies(s.summed(n) != Offset.least, s.saved(n, summed_in(n)))),
+        "summed-entries-are-the-committed-ones": forall(
+            N,
+            I,
+            T,
+            lambda n, j, u: implies(
+                j != Offset.least, at_most(j, s.summed(n)), s.entry(n, j, u) == s.term_log(summed_in(n), j, u)
+            ),
+        ),
         "told-commit-happened": forall(
             T,
             Commit,
@@ -352,6 +370,13 @@ def commit_invariants(s: State) -> dict[str, Formula]:
                 z3.And(s.happened(e), s.elected(t), not_later(s.commit_term(e), t), at_most(i, s.commit_offset(e))),
             ),
         ),
+    }
+
+
+def agreement(s: State) -> dict[str, Formula]:
+    """What follows of what nodes take for committed; it is no part of what is kept, as it follows in every state."""
+    N, T, I = Node, TermSort, Index  # noqa: E741, N806
+    return {
         "committed-agree": forall(
             N,
             N,
@@ -368,6 +393,11 @@ def commit_invariants(s: State) -> dict[str, Formula]:
 FACTS = (
     "one-current-term",
     "current-term-is-one",
+    "one-term-on-disk",
+    "term-on-disk-is-one",
+    "gone-downwards",
+    "disk-not-ahead",
+    "gone-is-passed",
     "entries-end-at-dirty",
     "one-entry-per-offset",
     "log-matching",

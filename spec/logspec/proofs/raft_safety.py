@@ -24,6 +24,7 @@ from logspec.proofs.claims import Claim, Proof, Rules, Twin
 from logspec.proofs.pictures import picture
 from logspec.proofs.raft_invariants import (
     FACTS,
+    agreement,
     commit_invariants,
     facts,
     gaplessness,
@@ -57,6 +58,7 @@ from logspec.proofs.raft_state import (
     send_vote,
     start,
     step_down,
+    take_snapshot,
     tell_commit,
     time_out,
     truncate_and_append,
@@ -89,6 +91,7 @@ def _without(formulas: Mapping[str, Formula], without: frozenset[str]) -> list[F
 
 
 SUFFIX_IS_COMPARED, INSTALL_IS_DURABLE = "suffix-is-compared", "install-is-durable"
+TERM_IS_SAVED = "term-is-saved"
 
 SIZES = {Node: 3, Index: 3, TermSort: 4, Count.sort: 2, Commit: 2, Quorum: 3, Name: 4, **quorums.SIZES}
 """Counterexamples are looked for with three nodes, two entries, three terms beside the first."""
@@ -162,6 +165,7 @@ def claims(
     """Runs in which every step happens (vacuity), the initial state, for each step what it must keep, and quorums."""
     made: dict[str, Callable[[], Claim]] = {run: partial(_reachable, run, rules, world) for run in runs_in(world, RUNS)}
     made["start"] = partial(_start, without, world)
+    made["agreement"] = partial(_agreement, world)
     for make in STEPS:
         name_of_step = make.__name__.replace("_", "-")
         made[f"{name_of_step}/logs"] = partial(_keeps_logs, make, rules, without, world)
@@ -176,11 +180,20 @@ def _start(without: frozenset[str], world: World) -> Claim:
     return Claim([*axioms(), *_quorums(without)], world.named(goals))
 
 
+def _agreement(world: World) -> Claim:
+    """No two nodes commit different entries: it follows in every state."""
+    s, known = world.before(), known_before(is_scoped(), world)
+    assume = [*known.axioms, *facts(known.first), *known.second.values()]
+    return Claim(assume, world.named(agreement(s)), picture(s, s), known.tidy())
+
+
 def _take(make: MakeStep, rules: Rules, without: frozenset[str], world: World) -> Step:
     step = make(world.before(), rules, Choice())
     if make is install_snapshot:
         compared, durable = SUFFIX_IS_COMPARED not in without, INSTALL_IS_DURABLE not in without
         step = install_snapshot(world.before(), rules, Choice(), compared=compared, durable=durable)
+    if make is take_snapshot:
+        step = take_snapshot(world.before(), rules, Choice(), saved=TERM_IS_SAVED not in without)
     if "truncation-lowers-flushed" in without:
         return replace(step, after=replace(step.after, flushed=BEFORE.flushed))
     return replace(step, after=world.see(step.after))
@@ -247,8 +260,10 @@ COMMITS_FIRST: Run = (
 )  # fmt: skip
 
 RUNS: Mapping[str, Run] = {
-    "a-run-that-commits": (*COMMITS_FIRST, (follow_commit, "n2")),
-    "a-run-that-installs": (*COMMITS_FIRST, (install_snapshot, "n3")),
+    "a-run-that-commits": (*COMMITS_FIRST, (follow_commit, "n2"), (take_snapshot, "n2"), (restart, "n2")),
+    "a-run-that-installs": (
+        *COMMITS_FIRST, (step_down, "n3"), (save_vote, "n3"), (install_snapshot, "n3"), (restart, "n3"),
+    ),
     "a-run-that-loses": (*ELECTS_FIRST, (restart, "n1")),
     "a-run-that-truncates": (
         *ELECTS_FIRST,
@@ -265,7 +280,8 @@ ENDS: Mapping[str, tuple[str, Callable[[State, z3.ExprRef], Formula]]] = {
     "a-run-that-installs": ("n3", lambda s, n: s.commit(n) != Offset.least),
     LOSES: ("n1", lambda s, n: s.dirty(n) == Offset.least),
 }
-"""What such a run comes to: what somebody knows to be committed, or that what was not flushed is lost."""
+"""What such a run comes to: what somebody knows to be committed after a restart, or that what was not flushed is
+lost."""
 
 
 def runs_in(world: World, runs: Mapping[str, Run]) -> dict[str, Run]:
@@ -408,6 +424,13 @@ TWINS = (
         without=frozenset({INSTALL_IS_DURABLE}),
     ),
     Twin(
+        "sums-in-unsaved-term",
+        "a node takes a snapshot in a term that a power loss can take back",
+        "take-snapshot/commits",
+        "summed-in-saved-term",
+        without=frozenset({TERM_IS_SAVED}),
+    ),
+    Twin(
         "half-elects",
         "of an even number of voters one half elects",
         "quorums/vote-result",
@@ -436,8 +459,7 @@ TWINS = (
 
 ASSUMES = (
     "the voters stay the same",
-    "what a log is trimmed of no step looks at, so that it counts as still there; at a start nothing is known to be"
-    " committed",
+    "what a log is trimmed of no step looks at, so that it counts as still there",
     "what was flushed survives a power loss, and what is written to a disk is read as it was written",
     "steps are those of raft_state, which the rules decide; an election takes the votes of a quorum and a commit counts"
     " one, as the claims quorums/ show of the rules",

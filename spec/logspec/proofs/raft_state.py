@@ -92,6 +92,8 @@ class State:
     commit: Relation  # node -> offset: the node's commit index
     known: Relation  # node -> commit: where that comes from
     sent_commit: Relation  # (term, commit, offset): a commit index that the leader of a term sent
+    summed: Relation  # node -> offset: up to where its snapshot sums its log up; known to be committed at a start
+    summed_by: Relation  # node -> commit: where that comes from
 
     # -- what follows from the above
     def saved(self, node: Term, term: Term) -> Formula:
@@ -145,6 +147,8 @@ _SORTS: dict[str, tuple[z3.SortRef, ...]] = {
     "commit": (Node, Index),
     "known": (Node, Commit),
     "sent_commit": (TermSort, Commit, Index, z3.BoolSort()),
+    "summed": (Node, Index),
+    "summed_by": (Node, Commit),
 }
 
 BEFORE = State(**{field.name: z3.Function(field.name, *_SORTS[field.name]) for field in fields(State)})
@@ -444,7 +448,7 @@ def restart(s: State, rules: Rules, c: Choice) -> Step:
     vote.
 
     What is left is flushed before the node does anything. Its term is that on the disk or, if later, that of its last
-    entry.
+    entry. What its snapshot sums up it knows to be committed, and no more.
     """
     kept = lambda i: Offset.at_most(i, c.k)
     no_later = forall(Index, TermSort, lambda i, u: implies(s.entry(c.n, i, u), kept(i), Epoch.at_most(u, c.t)))
@@ -462,7 +466,8 @@ def restart(s: State, rules: Rules, c: Choice) -> Step:
         durable=_set(s.durable, c.n, c.k),
         ticket=_set_row(s.ticket, c.n, lambda i, count: z3.BoolVal(False)),
         verified=_set_row(s.verified, c.n, lambda i: z3.BoolVal(False)),
-        commit=_set(s.commit, c.n, Offset.least),
+        commit=_set(s.commit, c.n, s.summed(c.n)),
+        known=_set(s.known, c.n, s.summed_by(c.n)),
     )
     return Step("restart", guard, after)
 
@@ -536,15 +541,33 @@ def follow_commit(s: State, rules: Rules, c: Choice) -> Step:
     return Step("follow-commit", guard, after)
 
 
-def install_snapshot(s: State, rules: Rules, c: Choice, *, compared: bool = True, durable: bool = True) -> Step:
+def take_snapshot(s: State, rules: Rules, c: Choice, *, saved: bool = True) -> Step:
+    """A node sums up, and may trim, what it knows to be committed, unless its term is not on disk yet.
+
+    What was trimmed of a log counts as still there: no step looks at it. For a twin, it is not asked whether the term
+    is ``saved``. Source: raft.md#summed-in-saved-term.
+    """
+    guard = z3.And(s.at(c.n, c.t), Offset.below(s.summed(c.n), c.i), Offset.at_most(c.i, s.commit(c.n)))
+    after = replace(s, summed=_set(s.summed, c.n, c.i), summed_by=_set(s.summed_by, c.n, s.known(c.n)))
+    return Step("take-snapshot", z3.And(guard, _term_is_saved(s, c, saved)), after)
+
+
+def _term_is_saved(s: State, c: Choice, saved: bool) -> Formula:
+    return s.disk_at(c.n, c.t) if saved else z3.BoolVal(True)
+
+
+def install_snapshot(
+    s: State, rules: Rules, c: Choice, *, compared: bool = True, durable: bool = True, saved: bool = True
+) -> Step:
     """A follower takes over what its leader knew to be committed up to i: it keeps its log if that has the entry at i,
     else it begins anew with the leader's.
 
-    It is durable before the follower answers. What was trimmed of a log counts as still there: no step looks at it.
-    For twins, it is not ``compared`` whether the entry at i is the leader's, or the snapshot is not ``durable``.
+    Its term is on disk before it does so, and the snapshot before it answers. For twins, it is not ``compared`` whether
+    the entry at i is the leader's, or the snapshot is not ``durable``, or the term not ``saved``.
     """
     follower = _follow(s, rules, c.n, c.old, c.t)
     guard = z3.And(
+        _term_is_saved(s, c, saved),
         s.sent_commit(c.t, c.event, c.i),
         s.term_log(c.t, c.i, c.there) if compared else z3.BoolVal(True),
         s.at(c.n, c.old),
@@ -567,6 +590,8 @@ def install_snapshot(s: State, rules: Rules, c: Choice, *, compared: bool = True
         truncations=_set(s.truncations, c.n, z3.If(keeps, s.truncations(c.n), c.later_count)),
         commit=_set(s.commit, c.n, c.i),
         known=_set(s.known, c.n, c.event),
+        summed=_set(s.summed, c.n, c.i),
+        summed_by=_set(s.summed_by, c.n, c.event),
     )
     return Step("install-snapshot", guard, after)
 
@@ -590,6 +615,7 @@ STEPS: tuple[Callable[[State, Rules, Choice], Step], ...] = (
     leader_commit,
     tell_commit,
     follow_commit,
+    take_snapshot,
     install_snapshot,
 )
 
