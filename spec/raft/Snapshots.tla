@@ -57,16 +57,15 @@ Install(n, s) ==
     /\ UNCHANGED snapshots
     /\ Follow
 
-(* A request continues from an entry that the follower holds, so the leader must still have that one. What is   *)
-(* committed here or trimmed there is the same (raft.md#cut-below-commit).                                     *)
+(* A request continues from an entry that the follower holds, so the leader must still have that one. Nothing    *)
+(* that is committed here is cut (raft.md#cut-below-commit): the leader has it, or has trimmed it.              *)
 HearTrimmed(n, t) ==
     LET theirs == led[t].log
-        end == Max(commit[n], MatchEnd(log[n], theirs))
+        end == MatchEnd(log[n], theirs)
         upTo == Min(end + 1, Len(theirs))
     IN  /\ t >= term[n]
         /\ ~(role[n] = "leader" /\ term[n] = t)
         /\ end >= Begin(theirs)
-        /\ end <= Len(theirs)
         /\ \E i \in DOMAIN theirs : n \in Members(theirs[i].voters)
         /\ log' = IF upTo = end THEN log ELSE [log EXCEPT ![n] = Append(Keep(@, end), theirs[upTo])]
         /\ match' = [match EXCEPT ![t][n] = Max(@, upTo)]
