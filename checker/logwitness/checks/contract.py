@@ -84,6 +84,8 @@ class Check:
     """A correct system may have left a history that breaks the rule: a breach makes it undecided, not violated."""
     waits: bool = False
     """It accuses whoever does nothing any more: no sign that a node does, and does not record it."""
+    begins_late: bool = False
+    """What it leaves unjudged shows that the record begins late, or lacks somebody."""
     looks_back: bool = False
     """It accuses of what came from nowhere: a record that begins late may lack where that came from."""
     from_start: bool = False

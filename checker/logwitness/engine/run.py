@@ -11,17 +11,14 @@ import msgspec
 
 from ..checks import all_checks, families
 from ..checks.contract import Check, Loss, Outcome, Verdict, Verdicts, outcome, summed, worst
-from ..checks.well_formed.operations import BEGINS_LATE, COMPLETES
-from ..checks.well_formed.operations import CHECKS as OPERATIONS
+from ..checks.well_formed.operations import BEGINS_LATE
 from ..checks.well_formed.rules import CHECKS as NODES
 from ..checks.well_formed.rules import STARTED
 from .doubt import explained
 
 HOLDS, VIOLATED, UNUSABLE, UNDECIDED = 0, 1, 2, 3
 """Exit statuses (architecture, "Verdicts")."""
-_COMPLETES = OPERATIONS[COMPLETES].id
 _STARTS = NODES[STARTED].id
-_SERVES = "acts-while-it-serves"
 _TRIMS = "trim-within-commit"
 """Judged where nodes are seen to trim."""
 
@@ -155,7 +152,7 @@ def _begun_late(found: Verdicts) -> Verdicts:
 
     Source: history-checks.md#begins-late, history-checks.md#starts-are-recorded, pull-queries.md#acts-while-it-serves.
     """
-    late = [each for each in found.outcomes if each.unjudged and each.id in (_COMPLETES, _STARTS, _SERVES)]
+    late = [each for each in found.outcomes if each.unjudged and each.id in _telling_of_it()]
     if not late:
         return found
     # Nodes are seen to do something before a start, or there is none.
@@ -163,6 +160,11 @@ def _begun_late(found: Verdicts) -> Verdicts:
     back = _looking_back(running)
     outcomes = (explained(each, BEGINS_LATE) if each.violated and each.id in back else each for each in found.outcomes)
     return replace(found, outcomes=tuple(outcomes))
+
+
+@cache
+def _telling_of_it() -> frozenset[str]:
+    return frozenset(check.id for check in all_checks() if check.begins_late)
 
 
 @cache

@@ -26,6 +26,7 @@ LIVES = Check(
     kinds=(Kind.SERVE,),
     columns=("node",),
     unsettles=_DEEDS,
+    begins_late=True,
 )
 
 _SERVE = code(Kind.SERVE)

@@ -86,6 +86,7 @@ COMPLETES = number(
         kinds=(Kind.INVOKE,),
         columns=("process", "op", "f"),
         unsettles=CLIENT_KINDS,
+        begins_late=True,
     ),
 )
 NEW = number(

@@ -111,6 +111,7 @@ STARTED = number(
         kinds=(Kind.START,),
         unsettles=_OF_NODES,
         doubtful=True,
+        begins_late=True,
     ),
 )
 ENDED = number(
