@@ -37,6 +37,7 @@ from quorumlog.quorum import Voters
 from quorumlog.raft import core as core_module
 from quorumlog.raft.core import Configuration, RaftCore, Restored
 from quorumlog.raft.events import (
+    ChangeRequested,
     CompactRequested,
     Disconnect,
     HandedOver,
@@ -48,6 +49,7 @@ from quorumlog.raft.events import (
     VoteSaved,
 )
 from quorumlog.raft.index import LogIndex
+from quorumlog.raft.members import Change
 from quorumlog.raft.messages import (
     AppendEntries,
     AppendReply,
@@ -865,6 +867,30 @@ def test_a_follower_that_answers_nothing_holds_nobody_up() -> None:
         bench.give(TimerFired(Timer.HEARTBEAT), after=TIMEOUT)
     assert [effect.to for effect in bench.of(Disconnect)] == [2]
     assert [effect.request for effect in bench.of(Accepted)] == [3]
+
+
+def test_a_follower_that_is_removed_holds_no_memory() -> None:
+    """raft.md#units-returned: neither for what waits for a slot of it, nor for what its socket has not taken."""
+    bench = caught_up(max_in_flight=1)
+
+    def goes_on() -> list[int]:
+        """Node 1 takes and answers everything; return whom the leader disconnects then."""
+        taken = [HandedOver(each.to, each.message) for each in bench.of(Send) if each.to == 1]
+        bench.flush()
+        for each in taken:
+            bench.give(each)
+        bench.acknowledge(1, bench.core.dirty)
+        return [each.to for each in bench.of(Disconnect)]
+
+    bench.append(1, acks=1)
+    goes_on()
+    bench.append(2, acks=1)  # waits for the slot of node 2, whose socket takes nothing
+    goes_on()
+    assert bench.core.reserved == 2 * SIZE
+    bench.give(ChangeRequested(3, Change(1, remove=(2,))))
+    assert goes_on() == [2]
+    assert bench.core.voters == Voters((0, 1))
+    assert bench.core.reserved == 0
 
 
 def test_a_leader_that_steps_down_takes_all_memory_back_and_refuses_what_is_not_written() -> None:

@@ -458,6 +458,22 @@ def test_a_learner_that_could_forget_its_session_in_a_power_loss_is_not_promoted
         assert bench.core.members.voters.learners == learners
 
 
+def test_a_learner_that_lacks_what_its_leader_has_flushed_is_not_promoted() -> None:
+    """raft.md#change-steps."""
+    bench = Bench().lead()
+    bench.change(add=(3,))
+    bench.answer(1)
+    named = bench.core.dirty
+    bench.give(AppendRequested(4, RecordBatch(0, 0, BatchKind.DATA, 1, 1, bytes(8))))
+    bench.give(TimerFired(Timer.DRAIN))
+    bench.give(TimerFired(Timer.FLUSH))
+    assert bench.core.flushed == bench.core.dirty == named + 1
+    for match, learners in ((named, (3,)), (named + 1, ())):
+        sequence = bench.core.progress[3].next_sequence()
+        bench.give(Received(3, AppendReply(bench.core.term, sequence, True, match, match, match, session=1)))
+        assert bench.core.members.voters.learners == learners
+
+
 def test_no_members_change_while_leadership_is_handed_on() -> None:
     """raft.md#change-refused."""
     bench = Bench().lead()

@@ -32,7 +32,7 @@ from quorumlog.events import (
 )
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import RaftCore
-from quorumlog.raft.events import ChangeRequested, Disconnect, HandedOver, Timer, TransferRequested, VoteSaved
+from quorumlog.raft.events import ChangeRequested, Disconnect, HandedOver, SaveVote, Timer, TransferRequested, VoteSaved
 from quorumlog.raft.index import LogIndex
 from quorumlog.raft.members import Change, Members
 from quorumlog.raft.messages import (
@@ -680,6 +680,46 @@ def test_a_leader_has_nothing_light_to_say_to_who_waits_for_a_slot() -> None:
     give(core, Received(2, structs.replace(differs, sequence=core.progress[2].sequence)))
     said = {each.to: type(each.message) for each in give(core, TimerFired(Timer.HEARTBEAT)) if isinstance(each, Send)}
     assert said == {1: LightHeartbeat, 2: Heartbeat}
+
+
+def test_who_does_not_follow_is_told_in_full_next() -> None:
+    """raft.md#light-heartbeat."""
+    core: RaftCore = RaftCore(Configuration(0, Voters((0, 1)), light_heartbeats=True), Restored(2))
+    give(core, Started(), TimerFired(Timer.ELECTION), Received(1, VoteReply(2, 2, True, True)))
+    give(core, Received(1, VoteReply(3, 3, False, True)), Received(1, AppendReply(3, 1, True, 0, 0, 0)))
+    give(core, TimerFired(Timer.HEARTBEAT))
+    give(core, Received(1, HeartbeatReply(3, core.progress[1].sequence, True, 0, 0, 0)))
+    said: list[type] = []
+    for answer in (LightReply(True), LightReply(False), None):
+        said += [type(each.message) for each in give(core, TimerFired(Timer.HEARTBEAT)) if isinstance(each, Send)]
+        if answer:
+            give(core, Received(1, answer))
+    assert said == [LightHeartbeat, LightHeartbeat, Heartbeat]
+
+
+def test_who_is_saving_its_term_does_not_follow_yet() -> None:
+    """raft.md#vote-durable, raft.md#light-heartbeat."""
+    core: RaftCore = RaftCore(Configuration(0, THREE, light_heartbeats=True), Restored(2))
+    (saves,) = [
+        each.ticket
+        for each in core.handle(0, Received(1, Heartbeat(3, 1, -1, -1, -1, -1)))
+        if isinstance(each, SaveVote)
+    ]
+    assert core.handle(0, Received(1, LightHeartbeat())) == [Send(1, LightReply(False))]
+    core.handle(0, VoteSaved(saves))
+    assert core.handle(0, Received(1, LightHeartbeat())) == [Send(1, LightReply(True))]
+
+
+def test_a_node_that_has_stood_gives_way_again() -> None:
+    """raft.md#longest-log: not twice in a row."""
+    core = RaftCore(Configuration(0, THREE, longest_log=True), Restored(1, -1, LogIndex()))
+    terms = []
+    for _ in range(3):
+        core.now += 2 * core.configuration.election_timeout
+        give(core, TimerFired(Timer.ELECTION), Received(1, VoteReply(core.term, core.term, True, False, True)))
+        give(core, Received(2, VoteReply(core.term, core.term, True, True)))
+        terms.append(core.term)
+    assert terms == [1, 2, 2]
 
 
 def test_a_node_that_won_wants_the_first_to_lead_again() -> None:

@@ -47,7 +47,7 @@ def sessions(history: History, node: int, at: int) -> dict[int, int] | None:
 
 
 def office_is_kept(history: History) -> Count:
-    """A leader that leaves its office within its term, while nothing hindered anybody for long, has handed it on."""
+    """A leader leaves its office, while nothing hindered anybody for long, for a later term or has handed it on."""
     count = Count()
     leads: dict[int, int] = {}
     for at, e in enumerate(history.events):
@@ -57,9 +57,9 @@ def office_is_kept(history: History) -> Count:
             leads[e.node] = e.term
         elif e.kind in ("start", *GONE):
             leads.pop(e.node, None)
-        elif e.kind == "role" and leads.pop(e.node, None) == e.term and undisturbed(history, at):
+        elif e.kind == "role" and (led := leads.pop(e.node, None)) is not None and undisturbed(history, at):
             handed = [b.term for b in history.events[:at] if b.kind == "transfer" and b.node == e.node]
-            count += JUDGED if handed[-1:] == [e.term] else JUDGED + VIOLATED
+            count += JUDGED if e.term != led or handed[-1:] == [led] else JUDGED + VIOLATED
     return count
 
 

@@ -193,7 +193,6 @@ class Follower(Elections):
             return False
         if snapshot.last != last:
             return False
-        self._waiting.clear()
         self._install(snapshot)
         return True
 

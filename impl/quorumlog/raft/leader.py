@@ -111,8 +111,6 @@ class Leader(Rounds):
         self._left_at[peer] = follower.sequence
         self._forget_waiting(follower)
         del self.durable_on[peer], self.replicated_on[peer]
-        for barrier in self._barriers:
-            barrier.asked.pop(peer, None)
         left = [key for key in self._handing if key[0] == peer]
         for key in left:
             self._let_go(self._handing.pop(key))
@@ -442,7 +440,7 @@ class Leader(Rounds):
             return
         still = []
         for barrier in self._barriers:
-            # Who became a member after the barrier came has been asked after it.
+            # Who became a member after the barrier came, or once more, has been asked after it.
             confirmed = [peer for peer, each in self.progress.items() if each.last_reply > barrier.asked.get(peer, 0)]
             if self.commit >= barrier.target and self.rules.leadership_confirmed(self.voters, (self.node, *confirmed)):
                 self._effects.append(

@@ -44,8 +44,7 @@ class Transfers(Heartbeats):
             self._transfer is not None
             or event.target == self.node
             or event.target not in self.voters.voting
-            or self.voters.old
-            or self.commit < self._configurations[-1][0]
+            or self.commit < self._configurations[-1][0]  # as always while it is joint
         ):
             self._refuse(event.request, Outcome.REFUSED)
         else:

@@ -55,7 +55,7 @@ STAYS = Check(
     rule="While nothing hinders anybody, a leader leaves its office only for a later term, or when it has handed its "
     "leadership on.",
     source=("raft.md#office-is-kept", "raft.md#removed-leader", "raft.md#check-quorum"),
-    fact="a leader that leaves its office within its term, after nothing hindered anybody for as long as the bound",
+    fact="a leader that leaves its office, after nothing hindered anybody for as long as the bound",
     sentence="Node {node}, which led term {term}, left its office in that term and had handed it on to nobody, though "
     "nothing had hindered anybody for {seconds} s.",
     kinds=(Kind.ROLE,),
@@ -163,10 +163,10 @@ class OfficeFold:
         bound = self._setting.progress_bound
         led, since = self._leads.pop(e.node, (-1, -1))
         sound = bool(self._members) and self._members <= self._up and not any(self._hinders.values())
-        if led != e.term or bound is None or not sound or e.time - self._since < bound:
+        if led < 0 or bound is None or not sound or e.time - self._since < bound:
             return
         self._stays.judged += 1
-        if self._handed.get(e.node) != led:
+        if led == e.term and self._handed.get(e.node) != led:
             seconds = f"{(e.time - self._since) / 1e9:.3g}"
             self._stays.violation(self._since_seq, since, e.seq, node=e.node, term=led, seconds=seconds)
 
@@ -234,6 +234,24 @@ n2 vote 1
 n1 leader
 - fault transfer n1
 n1 transfer 2 offset=-1
+n1 role follower
+
+== office-is-kept holds
+# As is usual, it leaves for the term of the one that it handed on to.
+config voters=1,2 progress_bound=8000
+n1 start
+n2 start
+n1 term 1
+n1 role candidate
+n1 vote 1
+n2 term 1
+n2 vote 1
+n1 leader
+n1 transfer 2 offset=-1
+n2 term 2
+n2 role candidate
+n2 vote 2
+n1 term 2
 n1 role follower
 
 == office-is-kept unexercised
