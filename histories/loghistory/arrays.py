@@ -24,6 +24,15 @@ def valid(column: pa.Array) -> Mask:
     return np.unpackbits(np.frombuffer(bits, np.uint8), count=end, bitorder="little")[column.offset :].view(np.bool_)
 
 
+def packed(column: pa.Array) -> npt.NDArray[np.uint8]:
+    """The same with a bit for each place, the first in the lowest; those behind the last place mean nothing."""
+    bits = column.buffers()[0]
+    if not column.null_count or bits is None or column.offset % 8:
+        return np.packbits(valid(column), bitorder="little")
+    begin, end = column.offset // 8, (column.offset + len(column) + 7) // 8
+    return np.frombuffer(bits, np.uint8)[begin:end]
+
+
 def slots(column: pa.Array) -> Values:
     """The places of a column of integers as they are in memory; what stands in those of nulls means nothing."""
     if column.null_count:

@@ -25,7 +25,7 @@ WORDS = tuple(c.name for c in COLUMNS if pa.types.is_dictionary(c.type))
 INTEGERS = {pa.int8(): 7, pa.int32(): 31, pa.int64(): 63}
 """The types of columns of integers, and how many bits a value has besides its sign."""
 _SEQ = 0
-_SHARED = 1 << 13
+_SHARED = 1 << 15
 
 
 def integer_range(kind: pa.DataType) -> tuple[int, int]:
@@ -58,7 +58,7 @@ def from_rows(rows: Sequence[Row], file: str = "memory") -> pa.RecordBatch:
     arrays, nothing = [], (None,) * size
     for column, values in zip(COLUMNS, zip(*rows, strict=True), strict=True):
         if values == nothing:  # compares no further than the first value
-            arrays.append(_nulls(column.type).slice(0, size) if size <= _SHARED else pa.nulls(size, column.type))
+            arrays.append(nulls(size, column.type))
             continue
         try:
             arrays.append(array_of(values, column.type))
@@ -67,9 +67,13 @@ def from_rows(rows: Sequence[Row], file: str = "memory") -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
+def nulls(size: int, kind: pa.DataType) -> pa.Array:
+    """A column of nulls, as most columns of most batches are."""
+    return _nulls(kind).slice(0, size) if size <= _SHARED else pa.nulls(size, kind)
+
+
 @cache
 def _nulls(kind: pa.DataType) -> pa.Array:
-    """Nothing, `_SHARED` times: most columns of most batches."""
     return pa.nulls(_SHARED, kind)
 
 
@@ -139,6 +143,11 @@ def columns_in_order(columns: Iterable[str] | None) -> list[str]:
 
 def schema_of(columns: Iterable[str]) -> pa.Schema:
     """The part of the schema with these columns, in their order."""
+    return _schema_of(tuple(columns))
+
+
+@cache
+def _schema_of(columns: tuple[str, ...]) -> pa.Schema:
     return pa.schema([SCHEMA.field(name) for name in columns], metadata=SCHEMA.metadata)
 
 
@@ -186,8 +195,8 @@ def cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """The array in a column's type."""
     if array.type == kind:
         return array
-    if pa.types.is_null(array.type):
-        return pa.nulls(len(array), kind)
+    if pa.types.is_null(array.type) or array.null_count == len(array):
+        return nulls(len(array), kind)
     if pa.types.is_dictionary(kind):
         return plain(array).cast(kind.value_type).dictionary_encode()
     return plain(array).cast(kind)

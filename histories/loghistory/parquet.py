@@ -87,7 +87,7 @@ def read(
                     done += batch.num_rows
                     chosen = good if kinds is None else of_kinds(good, kinds)
                     if chosen.num_rows:
-                        yield chosen.select(wanted)
+                        yield chosen if chosen.schema.names == wanted else chosen.select(wanted)
             except _Misfit as misfit:
                 problem = f"row group {group + 1} holds {misfit.problem}"
                 refused = HistoryError(path, first + done, misfit.column, problem, misfit.remedy, place="event")
@@ -212,7 +212,8 @@ def _group(
     present = [name for name in file.schema_arrow.names if name in names] or ["seq"]
     for batch in file.iter_batches(batch_rows, row_groups=[group], columns=present):
         for column in batch.columns:
-            _validate(column)
+            if not pa.types.is_integer(column.type):
+                _validate(column)
         for part in unpacked.parts(batch):
             yield _with_columns(part, [name for name in _TYPES if name in names])
 
@@ -221,7 +222,7 @@ def _validate(column: pa.Array) -> None:
     """Raise `pa.ArrowInvalid` if a column is not what it says. Of a column of words the codes are enough."""
     if pa.types.is_dictionary(column.type) and len(column):
         indices = slots(column.indices)
-        if indices.min() >= 0 and indices.max() < len(column.dictionary):
+        if column.null_count == len(column) or (indices.min() >= 0 and indices.max() < len(column.dictionary)):
             column = column.dictionary
     column.validate(full=True)
 

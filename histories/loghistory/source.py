@@ -119,7 +119,7 @@ class RunSource:
             if self.format is Format.PARQUET:
                 looked_at = None if self._lenient else wanted
                 for batch in parquet.read(self.events, aside, looked_at, chosen, batch_rows):
-                    yield batch.select(wanted)
+                    yield batch if looked_at is not None else batch.select(wanted)
             else:
                 for batch in self._lines(aside):
                     some = batch if chosen is None else of_kinds(batch, chosen)

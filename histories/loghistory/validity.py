@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .arrays import Mask, coded, slots, valid
+from .arrays import Mask, coded, packed, slots, valid
 from .columns import limits
 from .errors import quote
 from .schema import (
@@ -135,9 +135,10 @@ def _rules(batch: pa.RecordBatch, version: int) -> Iterator[_Rule]:
         needing = _Needing(batch.column("kind"), codes, _needing(version))
         for name in needing.columns:
             if name in names and batch.column(name).null_count:
-                missing = needing.events(name) & ~valid(batch.column(name))
+                missing = needing.events(name) & ~packed(batch.column(name))
                 if missing.any():
-                    yield _Rule(missing, _missing(name, batch))
+                    broken = np.unpackbits(missing, count=batch.num_rows, bitorder="little").view(np.bool_)
+                    yield _Rule(broken, _missing(name, batch))
     yield from _ranges(batch, names, codes)
     for name, low, high in _LIMITED:
         if name in names and not _within(batch.column(name), low, high):
@@ -154,7 +155,7 @@ def _beyond(batch: pa.RecordBatch, name: str, low: int, high: int) -> tuple[Mask
 
 
 class _Needing:
-    """Which events of a batch must carry a column; several columns are needed by the same kinds."""
+    """Which events of a batch must carry a column, a bit for each; several columns are needed by the same kinds."""
 
     def __init__(
         self, kinds: pa.DictionaryArray, codes: npt.NDArray[np.int8], columns: dict[str, frozenset[int]]
@@ -162,15 +163,19 @@ class _Needing:
         occur = frozenset(_CODE[word] for word in kinds.dictionary.to_pylist() if word in _CODE)
         self.columns = {name: needing for name, wanted in columns.items() if (needing := wanted & occur)}
         self._codes = codes
-        self._found: dict[frozenset[int], Mask] = {}
+        self._found: dict[frozenset[int], npt.NDArray[np.uint8]] = {}
 
-    def events(self, name: str) -> Mask:
+    def events(self, name: str) -> npt.NDArray[np.uint8]:
         """The events that must carry this column."""
-        kinds = self.columns[name]
+        return self._of(self.columns[name])
+
+    def _of(self, kinds: frozenset[int]) -> npt.NDArray[np.uint8]:
         if kinds not in self._found:
-            of = np.zeros(len(KINDS) + 1, bool)  # the last one: no kind
-            of[[*kinds]] = True
-            self._found[kinds] = of[self._codes]
+            if len(kinds) == 1:
+                found = np.packbits(self._codes == min(kinds), bitorder="little")
+            else:
+                found = np.bitwise_or.reduce([self._of(frozenset({kind})) for kind in kinds])
+            self._found[kinds] = found
         return self._found[kinds]
 
 
@@ -216,7 +221,7 @@ def _ranges(batch: pa.RecordBatch, names: set[str], codes: npt.NDArray[np.int8] 
     given = valid(batch.column("last_offset"))
     # A whole batch of ordinary events is passed at once, whatever stands where there is no offset.
     width = (last - first) * given
-    if first.min() >= 0 and width.min() >= 0 and width.max() < MAX_BATCH_OFFSETS:
+    if first.min() >= 0 and width.view(np.uint64).max() < MAX_BATCH_OFFSETS:
         return
     given &= valid(batch.column("offset"))
     backwards = given & (last < first)
@@ -270,7 +275,8 @@ def _within(column: pa.Array, low: int, high: int) -> bool:
     if column.null_count == len(column):
         return True
     values = slots(column)
-    if low <= values.min() and values.max() <= high:
+    held = np.iinfo(values.dtype)
+    if (low <= held.min or low <= values.min()) and (high >= held.max or values.max() <= high):
         return True
     ends = pc.min_max(column).as_py()
     return bool(low <= ends["min"] and ends["max"] <= high)

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loghistory.arrays import coded, filled, valid
+from loghistory.arrays import coded, filled, packed, valid
 
 _NUMBERS = st.lists(st.none() | st.integers(-128, 127), max_size=40)
 _CUTS = st.tuples(st.integers(0, 12), st.integers(0, 40))
@@ -20,6 +20,8 @@ _CUTS = st.tuples(st.integers(0, 12), st.integers(0, 40))
 def test_numbers(numbers: list[int | None], cut: tuple[int, int], null: int, kind: pa.DataType) -> None:
     column = pa.array(numbers, kind).slice(*cut)
     assert valid(column).tolist() == [number is not None for number in column.to_pylist()]
+    bits = np.unpackbits(packed(column), count=len(column), bitorder="little")
+    assert bits.view(np.bool_).tolist() == valid(column).tolist()
     expected = pc.fill_null(column, pa.scalar(null, kind)).to_numpy(zero_copy_only=False)
     assert filled(column, null, expected.dtype).tolist() == expected.tolist()
     assert filled(column, null).dtype == np.int64
