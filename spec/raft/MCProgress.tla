@@ -15,11 +15,12 @@ OnlyRelaxed == {AcksLeader}
 
 (* A request or a reply arrives, is acted upon, or a leader acts upon what it knows. What it counts for its     *)
 (* commit index it counts for MRI first: else UB would stay behind until the next append.                     *)
+CountedFirst(n) == MostReplicated(n)
 Deliver(n) ==
     \/ \E t \in TermsHeard : UpdateTerm(n, t)
     \/ StepDown(n)
     \/ Len(log[n]) < MaxLog /\ AppendConfiguration(n, Entry(term[n], AcksAll))
-    \/ \E c \in 1..Len(log[n]) : AdvanceCommitKnowing(n, c, MostReplicated(n))
+    \/ \E c \in 1..Len(log[n]) : AdvanceCommitKnowing(n, c, CountedFirst(n))
     \/ role[n] = "leader" /\ LearnReplicated(n, MostReplicated(n))
     \/ FollowerAppend(n)
     \/ \E k \in 0..Len(log[n]) : FollowerTruncate(n, k)
@@ -82,5 +83,6 @@ FlushesAlways(acks, writeCaching) == TRUE                                    \* 
 NeverTruncated(offset, t, termAtOffset, own, termAtCommit) ==                \* ResolveQuorumAck
     IF termAtOffset = t /\ own >= offset THEN Success ELSE Pending
 DivergenceIgnored(termHere, termThere) == TRUE                               \* BatchMatches
+CommitCountedFirst(n) == majorityReplicated[n]                               \* CountedFirst
 FollowerStays(own, leaderCommit, flushedHere, verified) == own               \* FollowerCommit
 ===========================================================================================

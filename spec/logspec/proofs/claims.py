@@ -138,11 +138,21 @@ def check(claim: Claim, timeout: float) -> tuple[str, str, str]:
         if answer == z3.sat and not claim.exact:
             return "unknown", name, f"{name}: neither proved nor refuted; the rule counts anew for each node"
         if answer == z3.sat:
-            return "sat", name, _picture(claim, name, solver.model())
+            return "sat", name, _picture(claim, name, _tidied(solver, claim.tidy))
         if answer != z3.unsat:
             return "unknown", name, f"{name}: {solver.reason_unknown()}"
         solver.pop()
     return "unsat", "", ""
+
+
+def _tidied(solver: z3.Solver, tidy: Sequence[z3.BoolRef]) -> z3.ModelRef:
+    """The model that the solver has found, or a tidy one if there is one."""
+    found = solver.model()
+    solver.push()
+    solver.add(*tidy)
+    tidied = solver.model() if tidy and solver.check() == z3.sat else found
+    solver.pop()
+    return tidied
 
 
 def refute(proof: Proof, wanted: str, goal: str, rules: Rules, without: frozenset[str], timeout: float) -> str | None:

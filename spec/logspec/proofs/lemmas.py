@@ -41,8 +41,7 @@ unflushed, every, voted_for = z3.Ints("unflushed_bytes every_bytes voted_for")
 write_caching, force_flush, last_chunk, required = z3.Bools("write_caching force_flush last_chunk last_write_required")
 recovering, saving, log_ok, heard_leader = z3.Bools("recovering saving candidate_log_ok heard_leader")
 behind, gave_way, alone, answered, unchanged = z3.Bools("behind gave_way alone answered unchanged")
-target, share, unit, last_full = z3.Ints("target share unit last_full")
-_MEMBERS = range(1, 10)
+target, share, unit, members, place, last_full = z3.Ints("target share unit members place last_full")
 _LARGEST = 2**32 - 1
 
 _RECEIVED = (commit, leader_commit, flushed, verified)
@@ -322,50 +321,31 @@ LEMMAS: dict[str, _Lemma] = {
     ),
     "priority": _Lemma(
         lambda run: {
-            "who-is-named-earlier-comes-first": z3.And(
-                [
-                    run("priority", at, n, unit) > run("priority", at + 1, n, unit)
-                    for n in _MEMBERS
-                    for at in range(n - 1)
-                ]
-            ),
-            "the-first-is-wanted-at-first": z3.And(
-                [run("priority", 0, n, unit) == run("first_target", n, unit) for n in _MEMBERS]
-            ),
-            "a-stranger-may-always-stand": z3.And(
-                [
-                    z3.Implies(n * unit <= _LARGEST, run("priority", -1, n, unit) >= run("first_target", n, unit))
-                    for n in _MEMBERS
-                ]
+            "who-is-named-earlier-comes-first": run("priority", place, members, unit)
+            > run("priority", place + 1, members, unit),
+            "the-first-is-wanted-at-first": run("priority", 0, members, unit) == run("first_target", members, unit),
+            "a-stranger-may-always-stand": z3.Implies(
+                members * unit <= _LARGEST, run("priority", -1, members, unit) >= run("first_target", members, unit)
             ),
         },
-        lambda run: [unit >= 1],
-        "every member adds something",
+        lambda run: [unit >= 1, place >= 0, members > place],
+        "every member adds something, and has a place",
     ),
     "first-target": _Lemma(
-        lambda run: {
-            "nobody-else-has-it": z3.And(
-                [run("priority", 1, n, unit) < run("first_target", n, unit) for n in _MEMBERS[1:]]
-            )
-        },
-        lambda run: [unit >= 1],
-        "every member adds something",
+        lambda run: {"nobody-else-has-it": run("priority", 1, members, unit) < run("first_target", members, unit)},
+        lambda run: [unit >= 1, members > 1],
+        "every member adds something, and there is another one",
     ),
     "lowered-target": _Lemma(
         lambda run: {
-            "falls-until-everybody-may-stand": z3.And(
-                [
-                    z3.Implies(
-                        z3.And(n * share <= target, target < n * share + n, target > 1),
-                        run("lowered_target", share, n) < target,
-                    )
-                    for n in _MEMBERS
-                ]
+            "falls-until-everybody-may-stand": z3.Implies(
+                z3.And(members * share <= target, target < members * share + members, target > 1),
+                run("lowered_target", share, members) < target,
             ),
-            "is-never-less-than-one": z3.And([run("lowered_target", share, n) >= 1 for n in _MEMBERS]),
+            "is-never-less-than-one": run("lowered_target", share, members) >= 1,
         },
-        lambda run: [share >= 0],
-        "it was not negative",
+        lambda run: [share >= 0, members >= 1],
+        "it was not negative, and there is a member",
     ),
     "may-stand": _Lemma(
         lambda run: {

@@ -37,6 +37,7 @@ ANEW_LOWERS_BOTH = "a-log-that-begins-anew-shows-nothing-of-before"
 RESTART_SHOWS_COMMITTED = "a-restart-shows-what-is-committed"
 RESTART_COMMITS_COMMITTED = "a-restart-takes-for-committed-what-is"
 ELECTION_KEEPS_BOUND = "an-election-keeps-the-bound"
+MAJORITY_FIRST = "the-majority-index-is-counted-first"
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,10 @@ def _any_log(of: str) -> Log:
 
 _LOG, _LEADERS = _any_log(""), _any_log("leader_")
 _waits_new = z3.Function("waits_new", z3.IntSort(), z3.BoolSort())
-_last, _settled, _commit, _flushed, _received, _verified = z3.Ints("last settled' commit' flushed received verified")
+_last, _settled, _leader_commit, _flushed, _received, _verified = z3.Ints(
+    "last settled' leader_commit flushed received verified"
+)
+_term, _candidate_term, _counted_term = z3.Ints("term candidate_term counted_term")
 _required = z3.Bool("required")
 _offset = z3.Int("o")
 
@@ -79,6 +83,7 @@ def invariants(b: Log, *, leads: bool) -> dict[str, Formula]:
         "nothing-is-below-the-log": z3.And(b.dirty >= -1, b.settled >= -1, b.majority >= -1, b.upper >= -1),
         "visible-within-dirty": z3.And(b.majority <= b.dirty, b.upper <= b.dirty),
         "known-commit-is-a-commit": z3.And(b.commit >= -1, b.commit <= b.settled, b.settled <= b.dirty),
+        "committed-is-visible": b.commit <= b.visible(),
         "pending-is-beyond-the-bound": z3.ForAll([_offset], z3.Implies(waiting, b.upper < _offset)),
         "pending-not-visible": z3.ForAll([_offset], z3.Implies(waiting, b.visible() < _offset)),
     }
@@ -114,13 +119,26 @@ def append_round(b: Log, rules: Rules, _: frozenset[str]) -> _Moved:
     return _Moved(z3.And(new, asked), replace(after, last_quorum=last_quorum, upper=upper))
 
 
-def advance_commit(b: Log, rules: Rules, _: frozenset[str]) -> _Moved:
-    """The leader's commit index moves; then MRI rises to it."""
-    upper = _RUN.call(rules.visibility_on_commit, b.upper, b.majority, _commit, b.last_quorum)
-    settled = z3.If(_commit > b.settled, _commit, b.settled)
-    majority = z3.If(_commit > b.majority, _commit, b.majority)
-    guard = z3.And(_commit > b.commit, _commit <= b.dirty)
-    return _Moved(guard, replace(b, commit=_commit, settled=settled, upper=upper, majority=majority))
+def advance_commit(b: Log, rules: Rules, without: frozenset[str]) -> _Moved:
+    """The leader counts what its followers, however many, hold and what they have flushed: MRI rises, then the commit
+    index."""
+    held, durable = Said("held", z3.IntSort()), Said("durable", z3.IntSort())
+    asked = Asked(rules, held, durable)
+    counts = lambda node: z3.And(durable.offset(node) <= held.offset(node), held.offset(node) <= b.dirty)
+    for half in HALVES:
+        asked.census.every(half, counts)
+    counted = asked.run("majority_replicated", Voters(), held.mapping, b.majority)
+    own_term = _RUN.call(rules.may_count_replicated, _counted_term, _term)
+    before = b.majority if MAJORITY_FIRST in without else z3.If(own_term, counted, b.majority)
+    commit = asked.run("commit_candidate", Voters(), durable.mapping, _flushed)
+    moves = _RUN.call(rules.may_commit, commit, b.commit, _candidate_term, _term)
+    terms_rise = z3.And(_counted_term <= _term, z3.Implies(commit <= counted, _candidate_term <= _counted_term))
+    upper = _RUN.call(rules.visibility_on_commit, b.upper, before, commit, b.last_quorum)
+    larger = lambda one, other: z3.If(one > other, one, other)
+    return _Moved(
+        z3.And(*asked.known(), moves, terms_rise, _flushed <= b.dirty),
+        replace(b, commit=commit, settled=larger(commit, b.settled), upper=upper, majority=larger(before, commit)),
+    )
 
 
 def raise_majority_index(b: Log, rules: Rules, _: frozenset[str]) -> _Moved:
@@ -160,7 +178,9 @@ def follower_append(b: Log, rules: Rules, _: frozenset[str]) -> _Moved:
 
 
 def follow(b: Log, rules: Rules, _: frozenset[str]) -> _Moved:
-    """A follower, whose log is its leader's up to ``verified``, learns what its leader showed once."""
+    """A follower, whose log is its leader's up to ``verified``, learns what its leader showed once, and a commit index
+    that the leader had before it showed that."""
+    commit = _RUN.call(rules.follower_commit, b.commit, _leader_commit, _flushed, _verified)
     shown = _RUN.call(rules.follower_visible, _received, b.dirty, _verified)
     rise = lambda bound: z3.If(shown > bound, shown, bound)
     same = z3.And(_LEADERS.waits(_offset) == b.waits(_offset), (_offset <= _LEADERS.settled) == (_offset <= b.settled))
@@ -172,10 +192,11 @@ def follow(b: Log, rules: Rules, _: frozenset[str]) -> _Moved:
         _verified <= b.dirty,
         _verified <= _LEADERS.dirty,
         z3.ForAll([_offset], z3.Implies(z3.And(_offset >= 0, _offset <= _verified), same)),
-        _commit >= b.commit,
-        _commit <= b.settled,
+        _leader_commit <= _received,
+        _flushed <= b.dirty,
+        commit <= b.settled,
     )
-    return _Moved(guard, replace(b, commit=_commit, majority=rise(b.majority), upper=rise(b.upper)))
+    return _Moved(guard, replace(b, commit=commit, majority=rise(b.majority), upper=rise(b.upper)))
 
 
 def truncate(b: Log, rules: Rules, without: frozenset[str]) -> _Moved:
@@ -242,6 +263,12 @@ def _keeps(name: str, rules: Rules, without: frozenset[str]) -> Claim:
     return Claim(assume, invariants(after, leads=step.leads), _picture(_LOG, after), tidy)
 
 
+def _start() -> Claim:
+    """An empty log, of which nothing is shown."""
+    empty = Log(waits=_LOG.waits, **{number: z3.IntVal(-1) for number in _NUMBERS})
+    return Claim([], invariants(empty, leads=False))
+
+
 def _possible(name: str, rules: Rules) -> Claim:
     """The step can happen, with something committed, and an entry pending in the log after it or before it."""
     step = _STEPS[name]
@@ -269,7 +296,7 @@ def _picture(before: Log, after: Log) -> Callable[[z3.ModelRef], str]:
 
 def claims(rules: Rules, without: frozenset[str]) -> dict[str, Callable[[], Claim]]:
     """The claims by name; ``without`` names the premises to drop for a twin."""
-    made: dict[str, Callable[[], Claim]] = {}
+    made: dict[str, Callable[[], Claim]] = {"start": _start}
     for name in _STEPS:
         made[f"{name}/possible"] = partial(_possible, name, rules)
         made[name] = partial(_keeps, name, rules, without)
@@ -279,7 +306,8 @@ def claims(rules: Rules, without: frozenset[str]) -> dict[str, Callable[[], Clai
 PROOF = Proof(
     "pending",
     ("raft.md#visibility", "documents.md#raft-simplification-acks"),
-    "An acks=all entry is not visible before it is committed, in any log, term or life of a node.",
+    "An acks=all entry is not visible before it is committed, in any log, term or life of a node; and what a node knows"
+    " to be committed is visible there.",
     claims,
     (
         Twin(
@@ -295,6 +323,13 @@ PROOF = Proof(
             "advance-commit",
             "pending-is-beyond-the-bound",
             {"visibility_on_commit": lambda upper_bound, majority, commit, last_quorum: max(upper_bound, majority)},
+        ),
+        Twin(
+            "commit-counted-first",
+            "the commit index is counted before the MRI, so that the bound stays behind it",
+            "advance-commit",
+            "committed-is-visible",
+            without=frozenset({MAJORITY_FIRST}),
         ),
         Twin(
             "follower-visible-unbounded",
@@ -357,6 +392,11 @@ PROOF = Proof(
     assumes=(
         "what is committed stays, in every log that has it: nothing of it is truncated (raft-safety)",
         "a commit index covers nothing but what is committed (raft-safety)",
-        "logs that have the same entry are the same up to it (raft-safety)",
+        "logs that have the same entry are the same up to it (raft-safety); terms rise along a log, and none is later"
+        " than that of its leader (membership-safety)",
+        "what a leader counts as durable on a node it counts as held there",
+        "the commit index in a message is one that its leader had when it showed what the message says, or earlier",
+        "acks=all requires a flush, as it does without write caching",
+        "steps are those of this proof, which the rules decide",
     ),
 )

@@ -1,4 +1,4 @@
-"""What holds at all times in ``raft_state``: some sixty statements, by name, in the order in which they are
+"""What holds at all times in ``raft_state``: some seventy statements, by name, in the order in which they are
 understood.
 
 The first layer (``invariants``) knows quorums; its key conjunct is ``replied-is-durable``. The second
@@ -63,6 +63,7 @@ def term_invariants(s: State) -> dict[str, Formula]:
         "one-vote-per-term": forall(N, T, X, X, lambda n, t, x, y: implies(s.vote(n, t, x), s.vote(n, t, y), x == y)),
         "candidate-votes-for-itself": forall(N, lambda n: implies(s.candidate(n), s.voted(n) == name(n))),
         "candidate-is-not-leader": forall(N, lambda n: z3.Not(z3.And(s.candidate(n), s.leader(n)))),
+        "nobody-stands-in-the-first-term": forall(N, lambda n: z3.Not(z3.And(s.candidate(n), s.at(n, Epoch.least)))),
         "vote-was-asked-for": forall(
             N,
             N,
@@ -95,6 +96,7 @@ def election_invariants(s: State) -> dict[str, Formula]:
         "leader-has-majority": forall(
             T, X, N, lambda t, x, m: implies(s.led(t, x), member(m, s.voting_quorum(t)), s.vote(m, t, x))
         ),
+        "nobody-leads-in-the-first-term": z3.Not(s.elected(Epoch.least)),
         "elected-has-a-leader": forall(T, lambda t: implies(s.elected(t), exists(X, lambda x: s.led(t, x)))),
         "leader-led": forall(N, T, lambda n, t: implies(s.leader(n), s.at(n, t), s.led(t, name(n)))),
         "led-is-saved": forall(N, T, lambda n, t: implies(s.led(t, name(n)), s.saved(n, t))),
@@ -410,6 +412,7 @@ FACTS = (
     "leaders-log-of-elected",
     "leader-led",
     "led-is-elected",
+    "nobody-leads-in-the-first-term",
     "verified-is-in-the-log",
     "verified-is-equal",
     "flushed-durable",

@@ -65,7 +65,6 @@ from logspec.proofs.raft_state import (
 )
 from logspec.proofs.vocabulary import (
     Count,
-    Epoch,
     Formula,
     Index,
     Node,
@@ -115,7 +114,6 @@ class Known:
             forall(Node, lambda n: exists(TermSort, lambda t: BEFORE.at(n, t))),
             forall(Node, lambda n: exists(TermSort, lambda t: BEFORE.disk_at(n, t))),
             forall(Node, lambda n: exists(Quorum, lambda q: z3.Not(member(n, q)))),
-            z3.Not(BEFORE.elected(Epoch.least)),
         ]
 
 

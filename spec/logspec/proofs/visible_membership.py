@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from logspec.proofs import membership_safety
 from logspec.proofs.claims import ChangedRules, Claim, Proof, Rules, Twin
-from logspec.proofs.visible_safety import NO_POWER_LOSS, visibility_for_commit
+from logspec.proofs.visible_safety import KNOWN_IS_SHOWN, NO_POWER_LOSS, visibility_for_commit
 
 
 def _claims(rules: Rules, without: frozenset[str]) -> dict[str, Callable[[], Claim]]:
@@ -46,6 +46,7 @@ PROOF = Proof(
     "all N, no power loss",
     (
         "no power is lost",
+        KNOWN_IS_SHOWN,
         *membership_safety.ASSUMES[:-1],
         "what visible-safety shows of what nodes show (its claims /commits), which knows of no quorums",
     ),

@@ -22,6 +22,11 @@ def _dirty_is_enough(s: State) -> State:
     return replace(s, flushed=s.dirty, durable=s.dirty)
 
 
+KNOWN_IS_SHOWN = (
+    "a node's commit index is at most its MRI (pending, committed-is-visible); so what a snapshot sums up, and what a"
+    " change of voters rests on, is too"
+)
+
 NO_POWER_LOSS = World(
     _dirty_is_enough,
     {
@@ -88,5 +93,5 @@ PROOF = Proof(
     ),
     SIZES,
     "all N, no power loss",
-    ("no power is lost", *ASSUMES),
+    ("no power is lost", KNOWN_IS_SHOWN, *ASSUMES),
 )
