@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from quorumlog.events import Outcome
 from quorumlog.protocol import Mutant
-from quorumlog.quorum import NOTHING, quorum_match
+from quorumlog.quorum import quorum_match
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.mutants.parts import with_rules
 from quorumlog.raft.rules import ACKS_ALL, NOBODY, PENDING, REFERENCE, SUCCESS, TRUNCATED, Rules
@@ -50,16 +50,6 @@ class VisibleUsesDirty(RaftCore):
         if moved and self.role == "leader":
             self.majority_replicated = max(self.majority_replicated, self.index.dirty)
         return moved
-
-
-class CommitCountedFirst(RaftCore):
-    """A leader counts for MRI what it has heard after it has counted that for its commit index."""
-
-    def _replicated(self) -> None:
-        heard, self.replicated_on = self.replicated_on, dict.fromkeys(self.replicated_on, NOTHING)
-        super()._replicated()
-        self.replicated_on = heard
-        super()._replicated()
 
 
 def _ack_without_term(offset: int, term: int, term_at_offset: int, commit: int, term_at_commit: int) -> int:
@@ -143,12 +133,6 @@ MUTANTS = (
         "when the commit index moves, the leader's dirty offset is taken for the majority replicated index",
         ("visible-on-majority",),
         VisibleUsesDirty,
-    ),
-    Mutant(
-        "commit-counted-first",
-        "the commit index is counted before the majority replicated index, and the visibility bound stays behind",
-        ("nothing-left-behind", "replicas-catch-up"),
-        CommitCountedFirst,
     ),
     Mutant(
         "flush-ignores-truncation",

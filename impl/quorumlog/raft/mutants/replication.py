@@ -8,7 +8,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from quorumlog.protocol import Mutant
-from quorumlog.quorum import Voters
+from quorumlog.quorum import NOTHING, Voters
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.messages import AnyMessage, AppendEntries, AppendReply, Heartbeat, HeartbeatReply, Reply
 from quorumlog.raft.mutants.parts import with_rules
@@ -21,6 +21,16 @@ from quorumlog.storage.batch import RecordBatch
 def _half_commits(voters: Voters, durable: dict[int, int], own_flushed: int) -> int:
     nodes = voters.current
     return min(sorted(durable.get(node, -1) for node in nodes)[len(nodes) // 2], own_flushed)
+
+
+class CommitCountedFirst(RaftCore):
+    """A leader counts for MRI what it has heard after it has counted that for its commit index."""
+
+    def _replicated(self) -> None:
+        heard, self.replicated_on = self.replicated_on, dict.fromkeys(self.replicated_on, NOTHING)
+        super()._replicated()
+        self.replicated_on = heard
+        super()._replicated()
 
 
 class HeartbeatAcksDirty(RaftCore):
@@ -299,6 +309,12 @@ class FlushTimerForgotten(RaftCore):
 
 
 MUTANTS = (
+    Mutant(
+        "commit-counted-first",
+        "the commit index is counted before the majority replicated index, and the visibility bound stays behind",
+        ("nothing-left-behind", "replicas-catch-up"),
+        CommitCountedFirst,
+    ),
     Mutant(
         "light-after-any-answer",
         "heartbeats are light once any request was answered, full heartbeat or not",
