@@ -100,6 +100,7 @@ class _Query:
     """What was said about a query: the node that routed it first, who asked whom, who answered, how it ended."""
 
     router: int | None = None
+    routed: int = -1  # the event
     forwards: dict[tuple[int, int], tuple[int, ...]] = field(default_factory=dict)  # from and to: texts
     asked: set[tuple[int, int]] = field(default_factory=set)  # node, partition
     answers: dict[tuple[int, int], tuple[tuple[int, int], ...]] = field(default_factory=dict)  # positions and texts
@@ -201,10 +202,10 @@ class MessageFold(QueryFold):
         self._hosts.serve(rows.node[at], rows.value[at])
         self._served.setdefault(rows.node[at], rows.seq[at])
 
-    def _compare(self, same: bool, event: int, way: str, **fields: Any) -> None:  # noqa: ANN401
+    def _compare(self, same: bool, way: str, *events: int, **fields: Any) -> None:  # noqa: ANN401
         self._tally.judged += 1
         if not same:
-            self._tally.violation(event, way=way, **fields)
+            self._tally.violation(*events, way=way, **fields)
 
     def _among(self, made: tuple[int, ...], text: int, form: Any) -> bool:  # noqa: ANN401
         """Whether one of some texts says the same as this one, however both are written."""
@@ -227,7 +228,7 @@ class MessageFold(QueryFold):
             self._tally.unjudged += 1
             return
         same = self._among(sent.said.get(stamp, ()), text, Positions)
-        self._compare(same, rows.seq[at], "report", node=node, peer=peer, stamp=stamp)
+        self._compare(same, "report", rows.seq[at], node=node, peer=peer, stamp=stamp)
 
     def _of_query(self, rows: Columns, at: int, kind: int, op: int) -> None:
         """Something is said about a query, which somebody began, and which is not over."""
@@ -240,7 +241,8 @@ class MessageFold(QueryFold):
             self._tally.unjudged += 1
 
     def _routed(self, rows: Columns, at: int, query: _Query) -> None:
-        query.router = rows.node[at] if query.router is None else query.router
+        if query.router is None:
+            query.router, query.routed = rows.node[at], rows.seq[at]
 
     def _forwards_it(self, rows: Columns, at: int, query: _Query) -> None:
         place = rows.node[at], rows.peer[at]
@@ -253,7 +255,7 @@ class MessageFold(QueryFold):
             query.asked.add((node, partition))
         if peer in self._served:
             same = self._among(query.forwards.get((peer, node), ()), text, Asked)
-            self._compare(same, rows.seq[at], "forwarded", node=node, peer=peer, op=op)
+            self._compare(same, "forwarded", rows.seq[at], node=node, peer=peer, op=op)
 
     def _answered(self, rows: Columns, at: int, query: _Query) -> None:
         op, node, partition = rows.op[at], rows.node[at], rows.partition[at]
@@ -261,7 +263,8 @@ class MessageFold(QueryFold):
         if rows.kind[at] == _ANSWER:
             query.answers[place] = (*query.answers.get(place, ()), (rows.offset[at], rows.value[at]))
         if node in self._served and query.router not in (None, node):
-            self._compare(place in query.asked, rows.seq[at], "answer", node=node, op=op, partition=partition)
+            about = {"node": node, "op": op, "partition": partition}
+            self._compare(place in query.asked, "answer", query.routed, rows.seq[at], **about)
 
     # -- to routers and clients ----------------------------------------------------------------------------------------
 
@@ -275,21 +278,22 @@ class MessageFold(QueryFold):
             answerer = self._hosts.nodes.get(host, -1)
             if failure is None and answerer in self._served:
                 same = (answerer, partition) in query.answers
-                self._compare(same, rows.seq[at], "attempt", op=op, partition=partition, host=host)
+                self._compare(same, "attempt", query.routed, rows.seq[at], op=op, partition=partition, host=host)
 
     def _got(self, rows: Columns, at: int, query: _Query) -> None:
         op, peer, partition, position = rows.op[at], rows.peer[at], rows.partition[at], rows.offset[at]
         if peer in self._served:
             made = query.answers.get((peer, partition), ())
             same = self._among(tuple([text for place, text in made if place == position]), rows.value[at], Rows)
-            self._compare(same, rows.seq[at], "rows", op=op, partition=partition, position=position, peer=peer)
+            self._compare(same, "rows", rows.seq[at], op=op, partition=partition, position=position, peer=peer)
 
     def _closed(self, rows: Columns, at: int, query: _Query) -> None:
         op, kind = rows.op[at], rows.kind[at]
         if kind != INFO and query.router in self._served:
             reported = "is complete" if kind == OK else "failed"
             same = (kind == OK) in query.ended
-            self._compare(same, rows.seq[at], "reported", op=op, reported=reported, node=query.router)
+            about = {"op": op, "reported": reported, "node": query.router}
+            self._compare(same, "reported", query.routed, rows.seq[at], **about)
         self._queries.close(op, kind, rows.time[at])
 
     def _asks(self, rows: Columns, at: int, query: _Query) -> None:

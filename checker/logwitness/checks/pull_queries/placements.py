@@ -122,9 +122,11 @@ class _Life:
     """What a process of a server has: its assignment, how long it is the active, its own lag report, offsets passed."""
 
     assigned: Assigned | None = None
+    assigned_at: int = -1  # the event
     since: dict[int, int] = field(default_factory=dict)  # by partition: the epoch in which it became the active
-    made: tuple[int, int] = (0, 0)  # its last lag report: stamp and text
+    made: tuple[int, int, int] = (0, 0, -1)  # its last lag report: stamp, text, event
     kept: int | None = None  # the text of the one that it keeps; 0: unknown
+    kept_at: tuple[int, int] = (-1, -1)  # the events: it was made, and kept
     passed: dict[int, tuple[int, int]] = field(default_factory=dict)  # by partition: offsets, and the event
 
 
@@ -199,11 +201,11 @@ class PlacementFold(QueryFold):
         elif kind == _ASSIGNED:
             self._assigned(rows, at, life)
         elif kind == _REPORT:
-            life.made = rows.stamp[at], rows.value[at]
+            life.made = rows.stamp[at], rows.value[at], rows.seq[at]
         elif kind == _REPORT_KEPT:
             if rows.peer[at] == rows.node[at]:
-                stamp, text = life.made
-                life.kept = text if stamp == rows.stamp[at] else 0
+                stamp, text, made = life.made
+                life.kept, life.kept_at = text if stamp == rows.stamp[at] else 0, (made, rows.seq[at])
         else:
             self._answered(rows, at, life)
 
@@ -211,7 +213,8 @@ class PlacementFold(QueryFold):
 
     def _assigned(self, rows: Columns, at: int, life: _Life) -> None:
         node, epoch, seq = rows.node[at], rows.epoch[at], rows.seq[at]
-        life.assigned = now = said(self._words, rows.value[at], Assigned)
+        life.assigned_at, life.assigned = seq, said(self._words, rows.value[at], Assigned)
+        now = life.assigned
         server = self._hosts.servers.get(node)
         if now is None or server is None:
             return
@@ -282,12 +285,14 @@ class PlacementFold(QueryFold):
             tally.unjudged += 1
             return
         tally.judged += 1
+        by_lag = reason is None or reason.startswith(_OF_LAG)
+        shown = life.assigned_at, *(life.kept_at if by_lag else ()), seq
         if answers and reason is not None:
-            tally.violation(seq, way="answered", reason=reason.rstrip("."), **place)
+            tally.violation(*shown, way="answered", reason=reason.rstrip("."), **place)
         elif not answers and reason is None:
-            tally.violation(seq, way="refused", **place)
+            tally.violation(*shown, way="refused", **place)
         elif not answers and reason is not None and self._words.text(rows.value[at]) != reason:
-            tally.violation(seq, way="reason", reason=reason.rstrip("."), **place)
+            tally.violation(*shown, way="reason", reason=reason.rstrip("."), **place)
 
     def _against(
         self, server: Server, life: _Life, assigned: Assigned, partition: int, position: int | None, query: Query
@@ -319,6 +324,8 @@ class PlacementFold(QueryFold):
 
 
 _UNKNOWN = "unknown"
+_OF_LAG = ("Lag information", "Host excluded")
+"""How reasons begin that a lag report gives."""
 
 
 def _list(hosts: Sequence[str]) -> str:

@@ -448,9 +448,10 @@ class RoutingFold(QueryFold):
         if at_once and asked_first == set(finished.attempts):
             return
         for partition, host, failure in finished.attempts:
-            reported = failure in _SAID_SO and (self._hosts.nodes.get(host, -1), partition) in query.answered
-            if reported and host != route.server.host:
-                follow.violation(seq, way="refused", op=op, host=host, partition=partition, failure=failure)
+            answered = query.answered.get((self._hosts.nodes.get(host, -1), partition), -1)
+            if failure in _SAID_SO and answered >= 0 and host != route.server.host:
+                place = {"op": op, "host": host, "partition": partition, "failure": failure}
+                follow.violation(route.event, answered, seq, way="refused", **place)
         left, remaining, round_, final = list(finished.attempts), set(scanned), 0, False
         hosts = {p: found.candidates for p, found in scanned.items()}
         rounds = []
@@ -468,12 +469,14 @@ class RoutingFold(QueryFold):
         if left:
             attempts = len(finished.attempts)
             follow.violation(route.event, seq, way="attempts", op=op, attempts=attempts, node=route.node)
-        self._waited(query, route, rounds, op)
+        self._waited(query, route, rounds, op, seq)
         complete = finished.message is None
         if complete == bool(remaining) or (remaining and not final and finished.message != EXHAUSTED):
             follow.violation(route.event, seq, way="ended", op=op, message=finished.message or "complete")
 
-    def _waited(self, query: _Known, route: _Route, rounds: list[list[tuple[int, str, str | None]]], op: int) -> None:
+    def _waited(
+        self, query: _Known, route: _Route, rounds: list[list[tuple[int, str, str | None]]], op: int, seq: int
+    ) -> None:
         """A round begins when all of the one before are over: who answered in that had done so."""
         began = 2**63 - 1  # the rounds behind this one
         for made in reversed(rounds):
@@ -481,7 +484,7 @@ class RoutingFold(QueryFold):
                 answered = query.answered.get((self._hosts.nodes.get(host, -1), partition), -1)
                 if failure is None and answered > began:
                     place = {"op": op, "host": host, "partition": partition}
-                    self._tallies[FOLLOW.id].violation(route.event, began, answered, way="early", **place)
+                    self._tallies[FOLLOW.id].violation(route.event, began, answered, seq, way="early", **place)
             asked = {(host, partition) for partition, host, _ in made}
             began = min([began, *(event for host, partition, event in route.asked if (host, partition) in asked)])
 
@@ -511,9 +514,9 @@ class RoutingFold(QueryFold):
         tally.judged += 1
         for partition, events in sorted(got.items()):
             if len(events) > 1:
-                tally.violation(*events, way="twice", op=op, partition=partition, times=len(events))
+                tally.violation(route.event, *events, seq, way="twice", op=op, partition=partition, times=len(events))
             if partition not in route.partitions:
-                tally.violation(*events, way="other", op=op, partition=partition)
+                tally.violation(route.event, *events, seq, way="other", op=op, partition=partition)
         for partition in [each for each in route.partitions if kind == OK and each not in got]:
             tally.violation(route.event, seq, way="lacking", op=op, partition=partition)
 

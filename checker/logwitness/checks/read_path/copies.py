@@ -23,7 +23,7 @@ from ..columns import Ints
 from ..contract import Check, Family, Setting
 from ..hashing import all_grown
 from ..kernel import kernel, part
-from .held import NOWHERE, Held, copy_at, drop, lsn_row, nothing_held, place_in_order, put, with_copies
+from .held import NOWHERE, Held, copied, copy_at, drop, lsn_row, nothing_held, place_in_order, put, with_copies
 from .nodesets import (
     AUTHORITATIVE_EMPTY,
     FULLY_AUTHORITATIVE,
@@ -206,7 +206,7 @@ def _stores(state: _State, places: Places, rows: _Rows, i: int) -> None:
     """A shard has a copy."""
     lsn, node = rows.offset[i], rows.node[i]
     row = lsn_row(state.held.lsns, lsn)
-    put(state.held, row, node, rows.record[i], rows.value[i], rows.recovery[i])
+    put(state.held, row, node, rows.record[i], rows.value[i], rows.recovery[i], rows.seq[i])
     state.run[_COPIED] = 1
     if 0 <= node < MOST_SHARDS:
         state.lowest[node] = min(state.lowest[node], lsn)
@@ -413,7 +413,7 @@ class CopyFold(StreamFold[_Rows]):
             if not self._is_enough(lsn, row):
                 found = {"node": e.node, "lsn": shown(lsn), "value": int(state.records.value[row])}
                 shards, seq = [*members(_holders(state, row))], int(state.records.seq[row])
-                tally.violation(seq, e.seq, way="purged", shards=shards, **found)
+                tally.violation(seq, *copied(state.held, row, shards), e.seq, way="purged", shards=shards, **found)
 
     def _is_enough(self, lsn: int, row: int) -> bool:
         return satisfied(self._nodesets.places, lsn, _holders(self._state, row))
@@ -477,7 +477,8 @@ class CopyFold(StreamFold[_Rows]):
             lsn, row = int(state.held.lsns.order[place]), int(state.held.lsns.rows[place])
             shards, value = [*members(_holders(state, row))], int(state.records.value[row])
             found = {"value": value, "lsn": shown(lsn), "empty": new, "shards": shards}
-            tally.violation(int(state.records.seq[row]), e.seq, way="few", **found)
+            events = int(state.records.seq[row]), *copied(state.held, row, shards), e.seq
+            tally.violation(*events, way="few", **found)
 
     def _copies(self, lsn: int) -> dict[int, tuple[int, int]]:
         """What lies at an LSN, by shard: what it is, and its value."""
@@ -524,7 +525,8 @@ class CopyFold(StreamFold[_Rows]):
             found = {node: copy for node, copy in copies if 0 <= node < MOST_SHARDS and shards >> node & 1}
             tally.judged += bool(found)
             if len({*found.values()}) > 1:
-                tally.violation(e.seq, way="differ", epoch=epoch, lsn=shown(lsn), shards=sorted(found))
+                events = *copied(self._state.held, row, found), e.seq
+                tally.violation(*events, way="differ", epoch=epoch, lsn=shown(lsn), shards=sorted(found))
             self._replicates(e, lsn)
             if found:
                 records.settled[row] = e.seq
@@ -615,9 +617,9 @@ class CopyFold(StreamFold[_Rows]):
         found = {"op": e.op, "lsn": shown(lsn), "value": int(records.value[row])}
         shards, seq = [*members(_holders(state, row))], int(records.seq[row])
         if f != _BRIDGE and owed:
-            tally.violation(seq, e.seq, gap=_WORDS[f], shards=shards, **found)
+            tally.violation(seq, *copied(state.held, row, shards), e.seq, gap=_WORDS[f], shards=shards, **found)
         elif owed:
-            tally.violation(seq, e.seq, way="there", shards=shards, **found)
+            tally.violation(seq, *copied(state.held, row, shards), e.seq, way="there", shards=shards, **found)
         elif f == _BRIDGE and not self._at_edge(reader, e):
             tally.violation(seq, e.seq, way="loss", **found)
         else:

@@ -5,6 +5,7 @@ A row stays for good; copies come and go, and their places are used again.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -79,6 +80,7 @@ class Copies(NamedTuple):
     record: Ints
     value: Ints
     copyset: Ints
+    seq: Ints  # of the event by which the shard got it
     next: Ints
 
 
@@ -100,8 +102,14 @@ def copy_at(held: Held, row: int, node: int) -> int:
     return int(place)
 
 
+def copied(held: Held, row: int, shards: Collection[int]) -> list[int]:
+    """The events by which these shards got what they have at an LSN."""
+    places = (copy_at(held, row, shard) for shard in shards)
+    return [int(held.copies.seq[place]) for place in places if place >= 0]
+
+
 @part
-def put(held: Held, row: int, node: int, record: int, value: int, copyset: int) -> None:
+def put(held: Held, row: int, node: int, record: int, value: int, copyset: int, seq: int) -> None:
     """A shard has a copy, in place of the one that it had."""
     before, place = NOWHERE, int(held.first[row])
     while place >= 0 and held.copies.node[place] != node:
@@ -122,6 +130,7 @@ def put(held: Held, row: int, node: int, record: int, value: int, copyset: int) 
     held.copies.record[place] = record
     held.copies.value[place] = value
     held.copies.copyset[place] = copyset
+    held.copies.seq[place] = seq
 
 
 @part

@@ -17,7 +17,7 @@ from ..columns import Ints
 from ..contract import Check, Family, Setting, Verdicts
 from ..hashing import Table, all_grown, empty_table, grown, place_of, roomy, row_of
 from ..kernel import kernel, part
-from .held import Held, copy_at, drop, lsn_row, nothing_held, place_in_order, put, with_copies
+from .held import Held, copied, copy_at, drop, lsn_row, nothing_held, place_in_order, put, with_copies
 from .nodesets import MOST_SHARDS, Nodesets, Places, all_lsns_said, factor_at, members, size
 from .protocol import READ_PATH, Cells, StreamFold, no_rows, shown
 
@@ -313,7 +313,9 @@ def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> 
         elif kind == _COPY:
             row = lsn_row(held.lsns, rows.offset[i])
             write = max(rows.recovery[i], 0) << 32 | max(rows.wave[i], 0)
-            put(held, row, rows.node[i], 0, write, max(rows.shards[i], 0) if rows.record[i] == _DATA else 0)
+            put(
+                held, row, rows.node[i], 0, write, max(rows.shards[i], 0) if rows.record[i] == _DATA else 0, rows.seq[i]
+            )
             state.changed[row] = seq
             if 0 <= rows.node[i] < MOST_SHARDS:
                 state.stored[row] |= 1 << rows.node[i]
@@ -462,7 +464,8 @@ class ShippingFold(StreamFold[_Rows]):
                 shard, among, seq = (int(column[row]) for column in state.shipped)
                 if shard != e.node and among == copyset:
                     found = {"op": e.op, "lsn": shown(lsn), "first": shard, "second": e.node}
-                    self._tally.violation(seq, e.seq, way="both", **found)
+                    copies = copied(state.held, lsn_row(state.held.lsns, lsn), (shard, e.node))
+                    self._tally.violation(*copies, seq, e.seq, way="both", **found)
 
     def _passed_over(self, e: _Rows) -> None:
         """What all have passed over nobody has shipped."""
@@ -476,7 +479,8 @@ class ShippingFold(StreamFold[_Rows]):
             lsn, row = int(lsns.order[place]), int(lsns.rows[place])
             shards = [*members(_settled(state, places, life, row, lsn, listed))]
             found = {"op": e.op, "lsn": shown(lsn), "shards": shards}
-            self._tally.violation(int(state.changed[row]), e.seq, way="nobody", **found)
+            events = *copied(state.held, row, shards), int(state.changed[row]), e.seq
+            self._tally.violation(*events, way="nobody", **found)
             place = _passed_over(state, places, life, listed, lsn + 1, e.last_offset, count)
         self._tally.judged += int(count[0])
 
