@@ -308,13 +308,16 @@ LearnReplicated(l, m) ==
 Leads(n) == sent[term[n]]          \* what the leader of the node's term may have sent
 Hears(n) == role[n] = "follower" /\ term[n] \in DOMAIN sent
 
+(* What a request goes on from is found equal here (the consistency check of append_entries).                 *)
+HoldsPrevious(n, i) == Matches(log[n], Leads(n).log, i)
+
 (* The next entry, after everything before it was found equal. A request with several entries is several such *)
 (* steps; a duplicate is none, as it matches.                                                                 *)
 FollowerAppend(n) ==
     LET end == Len(log[n]) IN
     /\ Hears(n)
     /\ end < Len(Leads(n).log)
-    /\ Matches(log[n], Leads(n).log, end)
+    /\ HoldsPrevious(n, end)
     /\ log' = [log EXCEPT ![n] = Append(@, Leads(n).log[end + 1])]
     /\ UNCHANGED <<electionVars, flushed, commit, visibilityVars, faultVars>>
     /\ Follow
@@ -327,7 +330,7 @@ FollowerTruncate(n, k) ==
     /\ Hears(n)
     /\ k < Len(log[n])
     /\ k < Len(Leads(n).log)
-    /\ Matches(log[n], Leads(n).log, k)
+    /\ HoldsPrevious(n, k)
     /\ ~BatchMatches(log[n][k + 1].term, Leads(n).log[k + 1].term)
     /\ log' = [log EXCEPT ![n] = Keep(@, k)]
     /\ flushed' = [flushed EXCEPT ![n] = FlushedAfterTruncation(@, k)]

@@ -217,6 +217,7 @@ BoundAtElection(upperBound, dirty) == dirty                                  \* 
 
 TruncationKeepsFlushed(flushedHere, k) == flushedHere                        \* FlushedAfterTruncation
 DuplicateTruncates(termHere, termThere) == FALSE                             \* BatchMatches
+HoldsByOffset(n, i) == i <= Len(log[n])                                      \* HoldsPrevious
 RepliesCombined(l, f) ==                                                     \* RepliesBelieved
     {[match |-> a.match, flushed |-> b.flushed, dirty |-> b.dirty] : a, b \in replies[l][f]}
 

@@ -90,7 +90,7 @@ def _without(formulas: Mapping[str, Formula], without: frozenset[str]) -> list[F
 
 
 SUFFIX_IS_COMPARED, INSTALL_IS_DURABLE = "suffix-is-compared", "install-is-durable"
-TERM_IS_SAVED = "term-is-saved"
+TERM_IS_SAVED, PREVIOUS_IS_COMPARED = "term-is-saved", "previous-is-compared"
 
 SIZES = {Node: 3, Index: 3, TermSort: 4, Count.sort: 2, Commit: 2, Quorum: 3, Name: 4, **quorums.SIZES}
 """Counterexamples are looked for with three nodes, two entries, three terms beside the first."""
@@ -190,6 +190,8 @@ def _take(make: MakeStep, rules: Rules, without: frozenset[str], world: World) -
     if make is install_snapshot:
         compared, durable = SUFFIX_IS_COMPARED not in without, INSTALL_IS_DURABLE not in without
         step = install_snapshot(world.before(), rules, Choice(), compared=compared, durable=durable)
+    if make is append_entries:
+        step = append_entries(world.before(), rules, Choice(), compared=PREVIOUS_IS_COMPARED not in without)
     if make is take_snapshot:
         step = take_snapshot(world.before(), rules, Choice(), saved=TERM_IS_SAVED not in without)
     if "truncation-lowers-flushed" in without:
@@ -364,6 +366,13 @@ TWINS = (
         "truncate-and-append/commits",
         "commit-within-flushed",
         {"batch_matches": lambda term_here, term_there: False},
+    ),
+    Twin(
+        "holds-by-offset",
+        "a follower appends behind any entry at the offset before",
+        "append-entries/logs",
+        "log-matching",
+        without=frozenset({PREVIOUS_IS_COMPARED}),
     ),
     Twin(
         "vote-twice",

@@ -371,12 +371,13 @@ def end_flush(s: State, rules: Rules, c: Choice) -> Step:
     return Step("end-flush", s.ticket(c.n, c.i, c.count), after)
 
 
-def _request_arrives(s: State, c: Choice) -> Formula:
-    """The entries (p, e] of the leader of term t arrive at a node that holds the entry before them."""
-    holds_previous = z3.Or(
-        c.p == Offset.least,
-        z3.And(Offset.at_most(c.p, s.dirty(c.n)), s.entry(c.n, c.p, c.u), s.term_log(c.t, c.p, c.u)),
-    )
+def _request_arrives(s: State, c: Choice, *, compared: bool = True) -> Formula:
+    """The entries (p, e] of the leader of term t arrive at a node that holds the entry before them.
+
+    For a twin, it is not ``compared`` whether that entry is the leader's.
+    """
+    same = z3.And(s.entry(c.n, c.p, c.u), s.term_log(c.t, c.p, c.u)) if compared else z3.BoolVal(True)
+    holds_previous = z3.Or(c.p == Offset.least, z3.And(Offset.at_most(c.p, s.dirty(c.n)), same))
     from_leader = z3.And(s.elected(c.t), z3.Or(c.e == Offset.least, s.has(c.t, c.e)), Offset.at_most(c.p, c.e))
     in_term = z3.And(s.at(c.n, c.old), Epoch.at_most(c.old, c.t), z3.Not(z3.And(s.leader(c.n), c.old == c.t)))
     return z3.And(holds_previous, from_leader, in_term)
@@ -401,7 +402,7 @@ def _accepted(s: State, rules: Rules, c: Choice) -> State:
     )
 
 
-def append_entries(s: State, rules: Rules, c: Choice) -> Step:
+def append_entries(s: State, rules: Rules, c: Choice, *, compared: bool = True) -> Step:
     """A follower skips what it holds and appends the rest (a heartbeat is the case p = e)."""
     longer = Offset.below(s.dirty(c.n), c.e)
     matches = _matches_up_to(s, rules, c, z3.If(longer, s.dirty(c.n), c.e))
@@ -411,7 +412,7 @@ def append_entries(s: State, rules: Rules, c: Choice) -> Step:
         entry=_set_row(s.entry, c.n, lambda i, u: z3.Or(s.entry(c.n, i, u), new(i, u))),
         dirty=_set(s.dirty, c.n, z3.If(longer, c.e, s.dirty(c.n))),
     )
-    return Step("append-entries", z3.And(_request_arrives(s, c), matches), after)
+    return Step("append-entries", z3.And(_request_arrives(s, c, compared=compared), matches), after)
 
 
 def truncate_and_append(s: State, rules: Rules, c: Choice) -> Step:
