@@ -342,3 +342,29 @@ def test_nothing_of_an_earlier_attempt_is_written_once_a_later_one_reads() -> No
     assert store(6, 1) == [Send(NODE, m.Stored(lsn_of(1, 6), 1, 1, m.StoreAnswer.SEALED, 1, 0))]
     assert [type(effect) for effect in store(6, 2)] == [Persist]
     assert shard.handle(0, Received(NODE, m.Digest(1, 1, 0, 1))) == []
+
+
+def test_a_shard_that_starts_again_knows_which_attempt_read_it_last() -> None:
+    """What an earlier attempt sent may still be on its way (read-path.md#recovery-clean)."""
+    shard = a_shard()
+    answers(shard, m.Seal(1, 1))
+    (digest,) = answers(shard, m.Digest(1, 1, 0, 2))
+    assert isinstance(digest, m.DigestAnswer)
+    again = a_shard(*shard.contents.changes())
+    late, due = (new_copy(lsn_of(1, 5), (0, 1), b"12345678", run=1, wave=wave) for wave in (1, 2))
+    assert answers(again, m.Store(late, 1)) == [m.Stored(late.lsn, 1, 1, m.StoreAnswer.SEALED, 1, 0)]
+    assert answers(again, m.Store(due, 1)) == [m.Stored(due.lsn, 2, 1, m.StoreAnswer.OK, 1, 0)]
+
+
+def test_the_first_attempt_and_one_that_asks_again_write_nothing() -> None:
+    """A digest costs a write only where a later attempt reads for the first time."""
+    shard = a_shard()
+    answers(shard, m.Seal(1, 1))
+    written = []
+    for attempt in (1, 1, 2, 2):
+        effects = shard.handle(0, Received(NODE, m.Digest(1, 1, 0, attempt)))
+        written.append([effect.change for effect in effects if isinstance(effect, Persist)])
+        for effect in effects:
+            if isinstance(effect, Persist):
+                shard.handle(0, Persisted(effect.ticket))
+    assert written == [[], [], [Change(attempt=(1, 1, 2))], []]

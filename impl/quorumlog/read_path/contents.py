@@ -14,8 +14,9 @@ class Contents:
     """The fold of all changes. ``intact``: the shard has all that was ever stored on it.
 
     ``sealed``: no sequencer of an epoch up to this one writes here; ``clean``: by epoch ``(lng, last, run, attempt)``
-    of its recovery if this shard took part; ``last_clean``: all epochs up to it are recovered or purged here. The index
-    has the LSNs in order; a copy's copyset and flags are read without its payload.
+    of its recovery if this shard took part; ``attempts``: by run and epoch which attempt read this shard last, if not
+    the first; ``last_clean``: all epochs up to it are recovered or purged here. The index has the LSNs in order; a
+    copy's copyset and flags are read without its payload.
     """
 
     def __init__(self, rules: Rules) -> None:
@@ -24,6 +25,7 @@ class Contents:
         self._index: list[int] = []
         self.sealed, self.last_clean, self.trim_point = 0, 0, 0
         self.clean: dict[int, tuple[int, int, int, int]] = {}
+        self.attempts: dict[tuple[int, int], int] = {}
         self.intact = False
 
     def apply(self, change: Change) -> None:
@@ -39,6 +41,9 @@ class Contents:
             self.clean[epoch] = lng, last, run, attempt
             if self.last_clean == epoch - 1:
                 self.last_clean = epoch
+        if change.attempt is not None:
+            run, epoch, attempt = change.attempt
+            self.attempts[run, epoch] = max(attempt, self.attempts.get((run, epoch), 0))
         if change.last_clean is not None:
             self.last_clean = max(self.last_clean, change.last_clean)
         if change.trim_point is not None and change.trim_point > self.trim_point:
@@ -54,6 +59,8 @@ class Contents:
             yield Change(copy=self.copies[lsn])
         for epoch, recovered in self.clean.items():
             yield Change(clean=(epoch, *recovered))
+        for of, attempt in self.attempts.items():
+            yield Change(attempt=(*of, attempt))
         yield Change(last_clean=self.last_clean)
 
     def _put(self, copy: Copy) -> None:

@@ -99,6 +99,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     delete: tuple[int, int] | None = None  # from, to
     sealed: int | None = None
     clean: tuple[int, int, int, int, int] | None = None  # epoch, lng, last, run, attempt
+    attempt: tuple[int, int, int] | None = None  # run, epoch, and which of its attempts read this shard last
     last_clean: int | None = None
     trim_point: int | None = None
     intact: bool | None = None  # it has all that was ever stored on it

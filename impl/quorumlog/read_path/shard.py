@@ -67,7 +67,7 @@ class ShardCore(Donor):
         super().__init__(number, contents, settings, rules, locations)
         self._sealed = contents.sealed  # what is being made durable included
         self._waiting: dict[int, tuple[Change, Callable[[], None]]] = {}
-        self._attempts: dict[tuple[int, int], int] = {}  # by run and epoch: the last attempt that asked for a digest
+        self._attempts = dict(contents.attempts)  # and those that are being made durable
         self._release: tuple[int, int] = (0, 0)  # the newest, with its epoch, which waits for a purge
         self._purging: dict[int, tuple[int, int, int, int]] | None = None  # what others said of epochs to purge
 
@@ -347,7 +347,7 @@ class ShardCore(Donor):
         self._effects.append(Send(sender, m.Sealed(message.epoch, StoreAnswer.OK, self._sealed, good)))
 
     def _digest(self, sender: int, message: m.Digest) -> None:
-        """Answer when all is durable that is on its way; nothing of an earlier attempt is written any more.
+        """Answer when all is durable that is on its way; nothing of an earlier attempt is written any more, in no life.
 
         Source: read-path.md#recovery-digest.
         """
@@ -361,8 +361,8 @@ class ShardCore(Donor):
             found = tuple(copy for copy in copies if copy.lsn > message.lng)
             self._effects.append(Send(sender, m.DigestAnswer(*of, found, attempt)))
 
-        if self._waiting:
-            self._persist(Change(), answers)
+        if self._waiting or attempt > self.contents.attempts.get(of, 1):
+            self._persist(Change(attempt=(*of, attempt) if attempt > 1 else None), answers)
         else:
             answers()
 
