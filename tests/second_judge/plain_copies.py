@@ -231,7 +231,7 @@ class Delivery:
     """One stream since its last rewind: who was asked how, and who shipped what."""
 
     starts: dict[int, Asked] = field(default_factory=dict)
-    shipped: dict[int, tuple[int, set[int]]] = field(default_factory=dict)
+    shipped: dict[int, tuple[int, set[int], int]] = field(default_factory=dict)
 
 
 def one_shipper(history: History) -> Count:
@@ -272,8 +272,10 @@ def one_shipper(history: History) -> Count:
                     alone = (
                         copyset and len(copyset) == factor(history, lsn, e.seq) and not copyset & within(start.shards)
                     )
-                    first, among = streams[e.op].shipped.setdefault(lsn, (e.node, copyset if alone else set()))
+                    new = e.node, copyset if alone else set(), e.seq
+                    first, among, since = streams[e.op].shipped.setdefault(lsn, new)
                     same = first in copies.get(lsn, {}) and writes.get((lsn, first)) == writes.get((lsn, e.node))
+                    same = same and changed.get(lsn, -1) <= since
                     count += judged(first != e.node and among == copyset and same) if alone else Count()
         elif e.kind == "stream_heard" and e.peer in streams[e.op].starts:
             over = passed_over(history, e, streams[e.op], copies, writes, (changed, released), trimmed)
@@ -302,7 +304,7 @@ def passed_over(
     if start.e.shards is None:
         return count
     if e.record is not None:
-        stream.shipped.setdefault(e.offset, (e.peer, set()))
+        stream.shipped.setdefault(e.offset, (e.peer, set(), e.seq))
     for lsn, held in copies.items():
         if not max(before, trimmed + 1) <= lsn <= e.last:
             continue

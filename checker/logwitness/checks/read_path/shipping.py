@@ -209,9 +209,14 @@ def _settled(state: _State, places: Places, life: int, row: int, lsn: int, liste
 
 
 @part
-def _of_one_write(state: _State, lsn: int, node: int, other: int) -> bool:
-    """Whether two shards have copies of one write; others may have the same copyset in another order."""
+def _comparable(state: _State, lsn: int, node: int, other: int, since: int) -> bool:
+    """Whether two shards have copies of one write, of which none has changed since the other one shipped it.
+
+    Others may have the same copyset in another order: another wave, or one that was amended and amended back.
+    """
     row = lsn_row(state.held.lsns, lsn)
+    if state.changed[row] > since:
+        return False
     mine, its = copy_at(state.held, row, node), copy_at(state.held, row, other)
     return bool(mine >= 0 and its >= 0 and state.held.copies.value[mine] == state.held.copies.value[its])
 
@@ -224,8 +229,9 @@ def _shipped_twice(state: _State, places: Places, life: int, node: int, listed: 
         copyset = _alone(state, places, lsn, node, listed)
         if copyset:
             row = _first_shipped(state, life, lsn)
-            other = state.shipped.shard[row] if row >= 0 else node
-            if other != node and state.shipped.copyset[row] == copyset and _of_one_write(state, lsn, node, other):
+            if row < 0 or state.shipped.shard[row] == node or state.shipped.copyset[row] != copyset:
+                continue
+            if _comparable(state, lsn, node, state.shipped.shard[row], state.shipped.seq[row]):
                 return int(place)
     return -1
 
@@ -462,7 +468,7 @@ class ShippingFold(StreamFold[_Rows]):
                 self._tally.judged += 1
                 row = _first_shipped(state, life, lsn)
                 shard, among, seq = (int(column[row]) for column in state.shipped)
-                if shard != e.node and among == copyset:
+                if shard != e.node and among == copyset and _comparable(state, lsn, e.node, shard, seq):
                     found = {"op": e.op, "lsn": shown(lsn), "first": shard, "second": e.node}
                     copies = copied(state.held, lsn_row(state.held.lsns, lsn), (shard, e.node))
                     self._tally.violation(*copies, seq, e.seq, way="both", **found)
