@@ -166,6 +166,21 @@ def test_a_donor_says_that_an_epoch_is_recovered_once_a_later_one_is_released() 
     assert asked(shard.handle(0, Received(NODE, m.Release(2, lsn_of(2, 0))))) == {(above.lsn, 1)}
 
 
+@pytest.mark.parametrize("cleaned", [(), (Change(clean=(1, 0, lsn_of(1, 8), 1, 1)),)])
+def test_no_donor_is_done_while_a_recovery_may_write(cleaned: tuple[Change, ...]) -> None:
+    """Its copyset names shards that may not have theirs; CLEAN may be of an attempt after which it began anew."""
+    again = new_copy(lsn_of(1, 5), (0, 2), b"12345678", run=1, wave=2)
+    shard = ShardCore(0, LOCATIONS, [Change(intact=True), Change(copy=again), *cleaned])
+    statuses = dict.fromkeys(LOCATIONS, FULLY_AUTHORITATIVE) | {3: UNDERREPLICATION}
+    waits = shard.handle(0, StatusesLearned(1, statuses, 0, frozenset({3}), frozenset({3}), plan=1))
+    assert not any(isinstance(effect, TellEventLog) for effect in waits)
+    answers(shard, m.Clean(1, 1, 0, lsn_of(1, 8), 2))
+    told = [
+        each for each in shard.handle(0, Received(NODE, m.Release(2, lsn_of(2, 0)))) if isinstance(each, TellEventLog)
+    ]
+    assert [(each.record.word, each.record.donor, each.record.plan) for each in told] == [(Word.DONE, 0, 1)]
+
+
 def test_what_is_released_does_not_put_off_that_a_donor_asks_again() -> None:
     shard, effects = a_donor(0, (0, 1, 3), 3, 3)
     assert SetTimer("rebuild", shard.settings.retry) in effects

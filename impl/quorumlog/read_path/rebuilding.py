@@ -91,9 +91,12 @@ class Donor(Shipping):
             self._effects.append(TellEventLog(word))
 
     def _recovery_under_way(self) -> bool:
-        """Whether a copy is of a recovery that is not over: others of its copyset may not have theirs yet."""
-        clean = self.contents.last_clean
-        return any(copy.run and r.epoch_of(copy.lsn) > clean for copy in self.contents.copies.values())
+        """Whether a copy is of a recovery that is not known to be over: others of its copyset may not have theirs yet.
+
+        CLEAN does not tell: it may be of an attempt after which the recovery began anew.
+        """
+        settled = r.epoch_of(self.released)
+        return any(copy.run and r.epoch_of(copy.lsn) >= settled for copy in self.contents.copies.values())
 
     def _is_settled(self, lsn: int) -> bool:
         """Whether a record is released; in a later epoch if a recovery settled with it, which is over only then.

@@ -1,0 +1,198 @@
+------------------------------------ MODULE Rebuilding ------------------------------------
+(* Donors make the copies of shards that leave anew while the record's epoch may be in recovery               *)
+(* (read-path.md#rebuilding-donors, read-path.md#recovery-clean): one record of an epoch whose sequencer has ended, *)
+(* acknowledged or not, released or not; shards that are away and come back, or lose their disks; donors that take a *)
+(* record up, write new copies, amend the others, and begin anew whenever somebody else leaves or is back; a recovery *)
+(* that reads, writes, cleans, and begins anew at such times. What the event log says is known at once. Any holder *)
+(* may take the record up: whoever sees nothing come of another one does.                                      *)
+EXTENDS Decision, TLC
+
+CONSTANTS
+    Node, R,
+    MaxAways, MaxLosses
+
+VARIABLES
+    copy,                          \* of each shard: nothing, or the copyset that its copy names, and the attempt that wrote it
+    acked, known,                  \* whether the record was acknowledged, and whether it is known to be good (lng)
+    status,                        \* of each shard, by the event log
+    done,                          \* the donors that are done with the plan
+    aways, losses,
+    task,                          \* of each shard: the copyset that it gives the record as a donor, and who has stored that
+    run,                           \* the recovery: its phase, attempt, mutation set, copyset, who did it, who has heard CLEAN
+    clean,                         \* of each shard: the last attempt of which it has heard CLEAN, or All after a purge
+    release                        \* the shards that have taken the release of the next epoch
+
+disks == <<copy, clean, release>>
+log == <<status, done, aways, losses>>
+record == <<acked, known>>
+vars == <<disks, log, record, task, run>>
+
+Symmetric == Permutations(Node)
+Property == {[domains |-> {{s} : s \in Node}, factor |-> R]}
+Nothing == [set |-> {}, by |-> 0]
+Idle == [set |-> {}, stored |-> {}]
+All == 99
+NoRun(attempt) == [phase |-> "none", attempt |-> attempt, among |-> {}, set |-> {}, wrote |-> {}, told |-> {}]
+Attempts == aways + losses + 1     \* no more are begun
+
+Up == {s \in Node : status[s] = "full"}
+Leaving == Node \ Up
+Rebuilt == {s \in Node : status[s] \in {"unavailable", "under"}}
+Copysets(among) == {c \in SUBSET among : Cardinality(c) = IF Cardinality(among) < R THEN Cardinality(among) ELSE R}
+Holders(among) == {s \in among : copy[s] # Nothing}
+
+-------------------------------------------------------------------------------------------
+(* The rules.                                                                                              *)
+
+(* read-path.md#rebuilding-donors: donors wait for the release; what a recovery settles is released with the next epoch. *)
+Settled(s) == known \/ s \in release
+(* The copies that a shard waits for before it is done: those of its own that name a shard that leaves.           *)
+Waits(s) == copy[s].set \intersect Rebuilt # {} /\ copy[s].set \ Leaving # {}
+(* read-path.md#rebuilding-donors: others of its copyset may not have theirs yet. CLEAN may be of an earlier attempt. *)
+RecoveryUnderWay(s) == copy[s].by > 0 /\ s \notin release
+(* read-path.md#status-of-events: no record can have all of its copies on shards that are lost.                  *)
+Authoritative == ~Replicated(Property, Rebuilt)
+(* read-path.md#rebuilding-donors: new copies come first, then others are amended, and its own the last.         *)
+New(s) == task[s].set \ copy[s].set
+InOrder(s, t) ==
+    \/ t \in New(s)
+    \/ New(s) \subseteq task[s].stored /\ (t = s => task[s].set \ {s} \subseteq task[s].stored)
+
+-------------------------------------------------------------------------------------------
+Init ==
+    /\ \E set \in Copysets(Node), have \in SUBSET Node :
+        /\ have # {} /\ have \subseteq set
+        /\ copy = [s \in Node |-> IF s \in have THEN [set |-> set, by |-> 0] ELSE Nothing]
+        /\ acked \in BOOLEAN /\ known \in BOOLEAN
+        /\ acked => have = set
+        /\ known => acked
+    /\ status = [s \in Node |-> "full"]
+    /\ done = {} /\ aways = 0 /\ losses = 0
+    /\ task = [s \in Node |-> Idle]
+    /\ run = NoRun(1)
+    /\ clean = [s \in Node |-> 0] /\ release = {}
+
+(* Somebody else leaves, or is back: donors begin anew, and so does a recovery that writes.                      *)
+PlanAnew ==
+    /\ done' = {}
+    /\ task' = [s \in Node |-> Idle]
+    /\ run' = IF run.phase \in {"mutate", "clean"} THEN NoRun(run.attempt + 1) ELSE run
+
+Away(s) ==
+    /\ s \in Up /\ aways < MaxAways
+    /\ aways' = aways + 1
+    /\ status' = [status EXCEPT ![s] = "unavailable"]
+    /\ PlanAnew
+    /\ UNCHANGED <<disks, losses, record>>
+
+Back(s) ==
+    /\ status[s] = "unavailable"
+    /\ status' = [status EXCEPT ![s] = "full"]
+    /\ PlanAnew
+    /\ UNCHANGED <<disks, aways, losses, record>>
+
+(* What was away is not coming back; donors go on (read-path.md#rebuilding-donors).                             *)
+Lose(s) ==
+    /\ status[s] = "unavailable" /\ losses < MaxLosses
+    /\ losses' = losses + 1
+    /\ status' = [status EXCEPT ![s] = "under"]
+    /\ copy' = [copy EXCEPT ![s] = Nothing]
+    /\ clean' = [clean EXCEPT ![s] = 0]
+    /\ release' = release \ {s}
+    /\ UNCHANGED <<done, aways, record, task, run>>
+
+(* A shard is back after it was rebuilt, with what it had or with a new disk.                                   *)
+Acknowledge(s) ==
+    /\ status[s] = "empty"
+    /\ status' = [status EXCEPT ![s] = "full"]
+    /\ run' = IF run.phase \in {"mutate", "clean"} THEN NoRun(run.attempt + 1) ELSE run
+    /\ UNCHANGED <<disks, done, aways, losses, record, task>>
+
+-------------------------------------------------------------------------------------------
+(* Donors.                                                                                                 *)
+
+TakeUp(s) ==
+    /\ s \in Up /\ task[s] = Idle /\ Waits(s) /\ Settled(s)
+    /\ Cardinality(Up) >= R
+    /\ \E set \in Copysets(Up) :
+        /\ copy[s].set \ Leaving \subseteq set
+        /\ task' = [task EXCEPT ![s].set = set]
+    /\ UNCHANGED <<disks, log, record, run>>
+
+(* A shard takes nothing of a donor that has the release before it has purged. What it has of a later attempt stays, and *)
+(* it answers as if it had taken this.                                                                         *)
+Donate(s, t) ==
+    /\ t \in task[s].set \ task[s].stored /\ InOrder(s, t)
+    /\ s \in release => clean[t] > 0
+    /\ copy' = IF copy[t].by > copy[s].by THEN copy ELSE [copy EXCEPT ![t] = [set |-> task[s].set, by |-> copy[s].by]]
+    /\ task' = [task EXCEPT ![s] = IF t = s THEN Idle ELSE [@ EXCEPT !.stored = @ \union {t}]]
+    /\ UNCHANGED <<clean, release, log, record, run>>
+
+(* All that a donor does is stored; the last one who is done makes the shards empty (read-path.md#status-of-events). *)
+Done(s) ==
+    /\ Rebuilt # {} /\ s \in Up \ done
+    /\ ~Waits(s) /\ ~RecoveryUnderWay(s)
+    /\ done' = done \union {s}
+    /\ LET complete == Up \subseteq done' /\ (Authoritative \/ \A t \in Rebuilt : status[t] = "under")
+       IN  status' = [t \in Node |-> IF complete /\ t \in Rebuilt THEN "empty" ELSE status[t]]
+    /\ UNCHANGED <<disks, aways, losses, record, task, run>>
+
+-------------------------------------------------------------------------------------------
+(* The recovery, of which a later attempt is a later wave.                                                    *)
+
+Digest ==
+    /\ run.phase = "none" /\ run.attempt <= Attempts
+    /\ \E read \in SUBSET Up :
+        LET verdict == Verdict(Property, status, read)
+        IN  /\ verdict \in {"complete", "non-auth"} \/ (verdict = "incomplete" /\ Cardinality(read) >= R)
+            /\ Cardinality(read) >= R
+            /\ Holders(read) # {}
+            /\ \E set \in Copysets(read) :
+                /\ set \subseteq Holders(read) \/ Holders(read) \subseteq set
+                /\ run' = [run EXCEPT !.phase = "mutate", !.among = read, !.set = set]
+    /\ UNCHANGED <<disks, log, record, task>>
+
+Mutate(s) ==
+    /\ run.phase = "mutate" /\ s \in run.among \ run.wrote
+    /\ copy' = IF s \in run.set \/ copy[s] # Nothing
+               THEN [copy EXCEPT ![s] = [set |-> run.set, by |-> run.attempt]] ELSE copy
+    /\ run' = [run EXCEPT !.wrote = @ \union {s},
+                          !.phase = IF run.wrote \union {s} = run.among THEN "clean" ELSE "mutate"]
+    /\ UNCHANGED <<clean, release, log, record, task>>
+
+Clean(s) ==
+    /\ run.phase = "clean" /\ s \in run.among \ run.told
+    /\ clean' = [clean EXCEPT ![s] = run.attempt]
+    /\ run' = [run EXCEPT !.told = @ \union {s}]
+    /\ UNCHANGED <<copy, release, log, record, task>>
+
+Recover ==
+    /\ run.phase = "clean" /\ run.told = run.among
+    /\ run' = [run EXCEPT !.phase = "over"]
+    /\ UNCHANGED <<disks, log, record, task>>
+
+(* A shard that took no part deletes what lost (read-path.md#release-needs-recovery).                           *)
+Purge(s) ==
+    /\ run.phase = "over" /\ s \in Up /\ clean[s] = 0
+    /\ clean' = [clean EXCEPT ![s] = All]
+    /\ copy' = IF known \/ copy[s].by >= run.attempt THEN copy ELSE [copy EXCEPT ![s] = Nothing]
+    /\ task' = IF known \/ copy[s].by >= run.attempt THEN task ELSE [task EXCEPT ![s] = Idle]
+    /\ UNCHANGED <<release, log, record, run>>
+
+Release(s) ==
+    /\ run.phase = "over" /\ s \in Up \ release /\ clean[s] > 0
+    /\ release' = release \union {s}
+    /\ UNCHANGED <<copy, clean, log, record, task, run>>
+
+Next ==
+    \/ \E s \in Node : Away(s) \/ Back(s) \/ Lose(s) \/ Acknowledge(s) \/ TakeUp(s) \/ Done(s)
+    \/ \E s, t \in Node : Donate(s, t)
+    \/ Digest \/ Recover
+    \/ \E s \in Node : Mutate(s) \/ Clean(s) \/ Purge(s) \/ Release(s)
+
+-------------------------------------------------------------------------------------------
+(* read-path.md#rebuilding-donors, read-path.md#status-of-events: when nobody is being rebuilt, an acknowledged record *)
+(* has enough copies that count, or its disks were lost.                                                       *)
+RebuiltIsReplicated ==
+    acked /\ Rebuilt = {} => Replicated(Property, Holders(Up)) \/ (Holders(Up) = {} /\ losses >= R)
+===========================================================================================
