@@ -92,6 +92,8 @@ def vote_result(voters: Voters, votes: Mapping[int, bool]) -> int:
     Source: raft.md#election-majority.
     """
     current = majority_vote(voters.current, votes)
+    if len(voters.old) == 0:
+        return current
     old = majority_vote(voters.old, votes)
     if current == VOTE_LOST or old == VOTE_LOST:
         return VOTE_LOST

@@ -830,7 +830,7 @@ def test_who_waits_too_long_for_memory_is_refused_and_nothing_is_written() -> No
 def test_each_of_those_who_wait_for_memory_has_its_own_time_and_lets_the_next_pass() -> None:
     bench = caught_up(memory_bytes=2 * SIZE, enqueue_timeout=1000)
     bench.append(1, acks=1)
-    large = replace(batch(0, 0), payload=bytes(8 + SIZE))
+    large = structs.replace(batch(0, 0), payload=bytes(8 + SIZE))
     bench.give(AppendRequested(2, large))
     bench.give(AppendRequested(3, large), after=400)
     bench.give(AppendRequested(4, batch(0, 0)), after=400)

@@ -24,6 +24,8 @@ from .doubt import Doubt
 from .local import check, checks_for, concluded, families_for, setting_of
 from .logs import Logs
 
+_NOTHING = SCHEMA.empty_table()
+
 
 def judge(
     source: RunSource | pa.Table,
@@ -57,7 +59,7 @@ class Watch:
 
     def __init__(self, only: Sequence[str] | None, *, configuration: Mapping[str, Any]) -> None:
         """Arguments as for `judge`; ``configuration`` has the voters and the protocol. KeyError: an unknown check."""
-        self._setting = setting_of(SCHEMA.empty_table(), configuration, compiled_pays(0))
+        self._setting = setting_of(_NOTHING, configuration, compiled_pays(0))
         self._wanted = checks_for(only, self._setting)
         self._ids = {check.id for check in self._wanted}
         # Who asks for some checks alone waits for a violation of theirs, and that does not depend on the ground.

@@ -138,8 +138,10 @@ def checks_for(only: Iterable[str] | None, setting: Setting, required: Collectio
     if only is not None:
         wanted = {*only}
         return tuple(check for family in families_of(wanted) for check in family.checks if check.id in wanted)
-    chosen = families_for(None, setting)
-    return tuple(check for family in families() for check in family.checks if family in chosen or check.id in required)
+    chosen = {family.name for family in families_for(None, setting)}
+    return tuple(
+        check for family in families() for check in family.checks if family.name in chosen or check.id in required
+    )
 
 
 def unfamiliar(setting: Setting) -> list[str]:

@@ -45,6 +45,8 @@ class Logs:
         self._numbers: dict[str | None, int] = {}
         """Of the logs by name, in order of appearance."""
         self._folds: dict[int, Sequence[Fold]] = {}
+        self._watchful: dict[int, list[Watchful]] = {}
+        """Those of them that can be asked before the end."""
         self._waiting = Waiting(held_for({column for family in families for column in family.columns}))
         """Events that no fold has seen."""
         self._room = _ROOM
@@ -108,7 +110,8 @@ class Logs:
 
     def _folds_of(self, number: int) -> Sequence[Fold]:
         if number not in self._folds:
-            self._folds[number] = [family.start(self._setting) for family in self._families]
+            folds = self._folds[number] = [family.start(self._setting) for family in self._families]
+            self._watchful[number] = [fold for fold in folds if isinstance(fold, Watchful)]
             self._fed_until[number] = 0
         return self._folds[number]
 
@@ -125,8 +128,7 @@ class Logs:
 
     def violated(self) -> frozenset[str]:
         """The ids of the checks that are violated already, as far as the folds can tell before the end."""
-        watchful = (fold for folds in self._folds.values() for fold in folds if isinstance(fold, Watchful))
-        return frozenset[str]().union(*(fold.violated() for fold in watchful))
+        return frozenset[str]().union(*(fold.violated() for folds in self._watchful.values() for fold in folds))
 
     def _all_shared(self) -> Columns:
         if len(self._shared) > 1:
@@ -142,6 +144,7 @@ class Logs:
 
     def _finish(self) -> list[tuple[str | None, Verdicts]]:
         self._sort_out()
+        self._watchful.clear()
         found: dict[int, Verdicts] = {}
         for name, number in self._numbers.items():
             if number in self._folds:

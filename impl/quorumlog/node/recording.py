@@ -81,7 +81,7 @@ class HistoryFile:
         self._path = path
         self._common = dict(common)
         self._seq = 0
-        self._events: list[Any] = []
+        self._events: list[dict[str, Any]] = []
         self._size = 0
         self._unfinished = path.with_name(path.name + UNFINISHED)
         self._file = os.open(self._unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
@@ -95,7 +95,8 @@ class HistoryFile:
     def stamped(self, kind: str, stamp: Stamp, columns: Mapping[str, Any]) -> None:
         """Record one event with a stamp that was taken before."""
         time, logical = stamp
-        self._events.append(Event(seq=self._seq, time=time, logical=logical, kind=kind, **{**self._common, **columns}))
+        event = {"seq": self._seq, "time": time, "logical": logical, "kind": kind}
+        self._events.append({**event, **self._common, **columns})
         self._seq += 1
 
     def storage_error(self, reason: str) -> None:

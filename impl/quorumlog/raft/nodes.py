@@ -82,7 +82,8 @@ class RaftNode(LogNode):
             Disconnect: self._disconnect,
             Compact: lambda effect: self.log.compact(effect.gaps),
         }
-        self._untaken: dict[int, list[AppendEntries]] = {}
+        self._untaken: dict[int, dict[int, AppendEntries]] = {}
+        """By receiver and identity: what the network holds."""
 
     def new_disk(self) -> None:
         """An empty disk in place of the old one; the node must be down."""
@@ -172,22 +173,22 @@ class RaftNode(LogNode):
         if any(each.kind is BatchKind.GHOST and each.record_count > widest for each in message.batches):
             return  # it cannot be encoded
         super()._send(effect)
-        self._untaken.setdefault(effect.to, []).append(message)
+        self._untaken.setdefault(effect.to, {})[id(message)] = message
         self._simulation.after(_TAKES, self._taken, self.host.generation, effect)
 
     def _taken(self, generation: int, effect: Send) -> None:
         """Hand over once the other side reads; a process that is paused takes nothing."""
-        waiting = self._untaken.get(effect.to, [])
-        if generation != self.host.generation or not any(each is effect.message for each in waiting):
+        waiting = self._untaken.get(effect.to, {})
+        if generation != self.host.generation or id(effect.message) not in waiting:
             return
         if self._cluster.reads(effect.to):
-            self._untaken[effect.to] = [each for each in waiting if each is not effect.message]
+            del waiting[id(effect.message)]
             self.host.deliver(self.handle, HandedOver(effect.to, effect.message))
         else:
             self._simulation.after(_LOOKS_AGAIN, self._taken, generation, effect)
 
     def _disconnect(self, effect: Disconnect) -> None:
-        for message in self._untaken.pop(effect.to, []):
+        for message in self._untaken.pop(effect.to, {}).values():
             self.host.after(0, self.handle, HandedOver(effect.to, message))
 
     def _read_snapshot(self, effect: ReadSnapshot) -> None:

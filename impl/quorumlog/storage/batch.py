@@ -23,12 +23,13 @@ ghost-batches.md#superseded (a key belongs to a batch).
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple
 
+import msgspec
 from crc32c import crc32c
+from msgspec.structs import astuple, force_setattr
 
 Buffer = bytes | bytearray | memoryview
 
@@ -64,7 +65,8 @@ class BatchKind(IntEnum):
     GHOST = 3  # nothing: offsets that compaction took out of the sender's log; never on a disk
 
 
-_KINDS = frozenset(int(kind) for kind in BatchKind)
+_KIND_OF = {int(kind): kind for kind in BatchKind}
+_DATA, _GHOST = BatchKind.DATA, BatchKind.GHOST  # asked for every batch, and an enumeration takes its time
 
 
 class BatchDamaged(ValueError):  # noqa: N818 - named for what happened
@@ -87,8 +89,7 @@ class BatchHeader(NamedTuple):
         return self.base_offset + self.record_count - 1
 
 
-@dataclass(frozen=True, slots=True)
-class RecordBatch:
+class RecordBatch(msgspec.Struct, frozen=True, eq=False, gc=False):
     """One batch. ``acks`` is -1 (all), 1 (leader) or 0 (none), as the appender asked.
 
     The payload of a data batch begins with a signed 8-byte big-endian value. ``key``: what a later batch of the same
@@ -102,7 +103,14 @@ class RecordBatch:
     acks: int
     payload: bytes
     key: int = NO_KEY
-    _encoded: bytes | None = field(default=None, repr=False, compare=False)
+    _encoded: bytes | None = None
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all is equal but whether it was encoded."""
+        return isinstance(other, RecordBatch) and astuple(self)[:-1] == astuple(other)[:-1]
+
+    def __hash__(self) -> int:
+        return hash(astuple(self)[:-1])
 
     @property
     def last_offset(self) -> int:
@@ -118,7 +126,7 @@ class RecordBatch:
     @property
     def value(self) -> int:
         """The value that names a data batch in histories; -1 for other kinds."""
-        if self.kind is not BatchKind.DATA:
+        if self.kind is not _DATA:
             return -1
         return int.from_bytes(self.payload[:_VALUE_BYTES], "big", signed=True)
 
@@ -141,7 +149,7 @@ class RecordBatch:
                 body += _KEY.pack(self.key)
             crc = crc32c(self.payload, crc32c(body))
             encoded = b"".join((_CRC.pack(crc), body, self.payload))
-            object.__setattr__(self, "_encoded", encoded)
+            force_setattr(self, "_encoded", encoded)
         return encoded
 
 
@@ -187,6 +195,11 @@ def decode(buffer: Buffer, position: int = 0, limit: int | None = None) -> Recor
     return _decode(buffer, position, end)
 
 
+def decode_whole(encoded: bytes) -> RecordBatch:
+    """The batch that consists of these bytes. Raises `BatchDamaged`."""
+    return _decode_small(encoded) if len(encoded) <= _SMALL else _decode(encoded, 0, len(encoded))
+
+
 def _decode(buffer: Buffer, position: int, end: int) -> RecordBatch:
     header = decode_header(buffer, position, end)
     encoded = bytes(buffer[position : position + header.size])
@@ -196,7 +209,7 @@ def _decode(buffer: Buffer, position: int, end: int) -> RecordBatch:
     return RecordBatch(
         header.base_offset,
         header.term,
-        BatchKind(header.kind),
+        _KIND_OF[header.kind],
         header.record_count,
         header.acks,
         encoded[_overhead(key) :],
@@ -236,15 +249,15 @@ def _problem(
     """What is out of limits, in words, or None."""
     if not HEADER_BYTES <= size <= MAX_BATCH_BYTES:
         return f"size {size} is outside {HEADER_BYTES}..{MAX_BATCH_BYTES} bytes"
-    if kind not in _KINDS:
+    if kind not in _KIND_OF:
         return f"unknown kind {kind}"
-    if keyed and kind != BatchKind.DATA:
+    if keyed and kind != _DATA:
         return "only a data batch has a key"
-    if kind == BatchKind.DATA and size < HEADER_BYTES + keyed * _KEY.size + _VALUE_BYTES:
+    if kind == _DATA and size < HEADER_BYTES + keyed * _KEY.size + _VALUE_BYTES:
         return f"a data batch carries at least its value of {_VALUE_BYTES} bytes"
-    if kind == BatchKind.GHOST and size != HEADER_BYTES:
+    if kind == _GHOST and size != HEADER_BYTES:
         return f"a ghost of {size} bytes carries something"
-    most = MAX_GHOST_OFFSETS if kind == BatchKind.GHOST else MAX_RECORDS
+    most = MAX_GHOST_OFFSETS if kind == _GHOST else MAX_RECORDS
     if not 1 <= record_count <= most:
         return f"record count {record_count} is outside 1..{most}"
     if not 0 <= base_offset <= _LARGEST - record_count:

@@ -24,8 +24,8 @@ from quorumlog.storage.batch import (
     BatchKind,
     RecordBatch,
     checksum_holds,
-    decode,
     decode_header,
+    decode_whole,
     key_of,
 )
 from quorumlog.storage.disk import Disk
@@ -152,16 +152,23 @@ class Segment:
         count = self._position(behind) - begin
         data = disk.read(self.path, begin, count) if count else b""
         batches = []
-        bases, positions, behind_gap = self._bases, self._positions, self._behind_gap
-        for index in range(first, behind):
-            batch = decode(data, positions[index] - begin)
-            base = bases[index]
+        behind_gap = self._behind_gap
+        at = 0
+        for base, end in zip(self._bases[first:behind], self._ends(first, behind), strict=True):
+            batch = decode_whole(data[at : (at := end - begin)])
             if behind_gap:
                 base = behind_gap.get(base, base)
             if batch.base_offset != base or batch.term != self.term:
                 raise BatchDamaged(f"offset {batch.base_offset} where {base} was written")
             batches.append(batch)
         return batches
+
+    def _ends(self, first: int, behind: int) -> array[int]:
+        """Where in the file these batches end."""
+        ends = self._positions[first + 1 : behind + 1]
+        if behind == len(self._positions):
+            ends.append(self.size)
+        return ends
 
     def _position(self, index: int) -> int:
         return self._positions[index] if index < len(self._positions) else self.size

@@ -267,7 +267,7 @@ class SimulatedDisk:
             return _FilePoint(self, path, file)
         if path not in self._directories:
             raise StorageError(f"{path}: no such file or directory")
-        names = {p: f for p, f in self._files.items() if _directory_of(p) == path}
+        names = {p: f for p, f in self._files.items() if p.rpartition("/")[0] == path}
         return _DirectoryPoint(self, path, names)
 
     def sync(self, path: str) -> None:

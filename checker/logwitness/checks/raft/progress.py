@@ -199,10 +199,12 @@ class ProgressFold:
 
     def _node(self, number: int) -> _Node | None:
         """What is known of a node; None if there are too many of them."""
-        if number not in self._nodes and len(self._nodes) >= MAX_NODES:
+        known = self._nodes.get(number)
+        if known is None and len(self._nodes) >= MAX_NODES:
             self._undecided = f"more than {MAX_NODES} nodes in one log"
-            return None
-        return self._nodes.setdefault(number, _Node())
+        elif known is None:
+            known = self._nodes[number] = _Node()
+        return known
 
     def _configured(self, known: _Node, number: int, seq: int, found: Configuration) -> None:
         """A configuration came into force on a node."""
