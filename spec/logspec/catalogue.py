@@ -56,11 +56,22 @@ class Lack:
 
 
 @dataclass(frozen=True)
+class Spare:
+    """Guards of steps without which small models still hold, as ``MODULE.STEP: CONJUNCT``, and why that is right."""
+
+    guards: tuple[str, ...]
+    why: str
+
+
+@dataclass(frozen=True)
 class Catalogue:
-    """All rows, which mutants are not everywhere, and by row which checks are named after anomalies."""
+    """All rows, which mutants are not everywhere, which guards models can spare, and by row which checks are named
+    after anomalies.
+    """
 
     rows: tuple[Row, ...]
     not_everywhere: tuple[Lack, ...] = ()
+    spare_guards: tuple[Spare, ...] = ()
     anomalies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def named(self, cell: str) -> set[str]:
@@ -74,6 +85,7 @@ def read_catalogue(root: Path | None = None) -> Catalogue:
     """
     rows: list[Row] = []
     lacks: list[Lack] = []
+    spare: list[Spare] = []
     anomalies: dict[str, tuple[str, ...]] = {}
     for path, found in of_protocols("catalogue.yaml", root):
         if not isinstance(found.get("invariants"), list):
@@ -84,11 +96,12 @@ def read_catalogue(root: Path | None = None) -> Catalogue:
                 raise SpecError(f"{path}: {row.id} is there twice; an id names one row")
             rows.append(row)
         lacks += (_lack(path, raw) for raw in found.get("not_everywhere") or ())
+        spare += (_spare(path, raw) for raw in found.get("spare_guards") or ())
         of_rows = found.get("anomalies") or {}
         if not isinstance(of_rows, dict) or not all(isinstance(checks, list) for checks in of_rows.values()):
             raise SpecError(f"{path}: anomalies: lists of checks, each by the id of its row")
         anomalies |= {row: tuple(checks) for row, checks in of_rows.items()}
-    return Catalogue(tuple(rows), tuple(lacks), anomalies)
+    return Catalogue(tuple(rows), tuple(lacks), tuple(spare), anomalies)
 
 
 def _lack(path: Path, raw: Any) -> Lack:  # noqa: ANN401
@@ -96,6 +109,13 @@ def _lack(path: Path, raw: Any) -> Lack:  # noqa: ANN401
     if not form or not isinstance(raw["mutants"], list) or not set(raw["lacks"] or ("",)) <= set(PLACES):
         raise SpecError(f"{path}: not_everywhere: an item has mutants, lacks (of {', '.join(PLACES)}) and why")
     return Lack(tuple(raw["mutants"]), frozenset(raw["lacks"]), raw["why"])
+
+
+def _spare(path: Path, raw: Any) -> Spare:  # noqa: ANN401
+    form = isinstance(raw, dict) and set(raw) == {"guards", "why"} and isinstance(raw["why"], str)
+    if not form or not isinstance(raw["guards"], list):
+        raise SpecError(f"{path}: spare_guards: an item has guards, a list, and why")
+    return Spare(tuple(raw["guards"]), raw["why"])
 
 
 def _row(path: Path, raw: Any) -> Row:  # noqa: ANN401
@@ -130,7 +150,7 @@ class Known:
 def problems(catalogue: Catalogue, known: Known) -> Iterator[str]:
     """Yield a sentence for each name that does not exist or is not its row's, and for each thing that no row names."""
     models = _models()
-    operators = {name for model in models.values() for name in _promises(model)}
+    operators = {name for model in models.values() for name in _promises(model) if not name.startswith("Never")}
     places = {"model": _tlc_mutants(models), "core": known.run_mutants, "proof": mutants_of_proofs()}
     mutants = {mutant for names in places.values() for mutant in names}
     yield from _misplaced(catalogue, places)
@@ -297,6 +317,11 @@ def render(catalogue: Catalogue) -> str:
     for lack in catalogue.not_everywhere:
         missing = " and ".join(f"no {place}" for place in PLACES if place in lack.lacks)
         lines.append(f"- {', '.join(f'`{mutant}`' for mutant in lack.mutants)} ({missing}): {lack.why}.")
+    if catalogue.spare_guards:
+        lines += ["", "## Guards that models can spare", ""]
+        lines += ["What a step asks for, though the small models hold without it, in groups with one reason:", ""]
+    for spare in catalogue.spare_guards:
+        lines.append(f"- {'; '.join(f'`{guard}`' for guard in spare.guards)}: {spare.why}.")
     return "\n".join(lines) + "\n"
 
 

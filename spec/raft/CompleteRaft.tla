@@ -65,6 +65,7 @@ HoldsEnd(own, theirs, k) == TermAt(own, k) = TermAt(theirs, k)
 AtLeast(bound, k) == Max(bound, k)
 Anew(bound, k) == k
 FlushedByInstall(bound, k) == Max(bound, k)
+FlushedAnew(bound, k) == Min(bound, k)
 
 InstallSnapshot(n, k) ==
     LET kept == HoldsEnd(log[n], Leads(n).log, k)
@@ -72,7 +73,7 @@ InstallSnapshot(n, k) ==
     IN  /\ Hears(n)
         /\ k \in (commit[n] + 1)..Leads(n).commit
         /\ log' = [log EXCEPT ![n] = IF kept THEN @ ELSE Keep(Leads(n).log, k)]
-        /\ flushed' = [flushed EXCEPT ![n] = FlushedByInstall(IF kept THEN @ ELSE Min(@, k), k)]
+        /\ flushed' = [flushed EXCEPT ![n] = FlushedByInstall(IF kept THEN @ ELSE FlushedAnew(@, k), k)]
         /\ commit' = [commit EXCEPT ![n] = k]
         /\ majorityReplicated' = [majorityReplicated EXCEPT ![n] = bound(@)]
         /\ visibilityUpperBound' = [visibilityUpperBound EXCEPT ![n] = bound(@)]

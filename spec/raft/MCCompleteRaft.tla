@@ -36,6 +36,10 @@ InitFounded ==
             /\ founding = of(voters, NoVoters)
             /\ summed = All(0)
 
+(* A second leader, with the tail of the first one still there: InitReelected.                                *)
+WrittenByAll(t, acks) == [term |-> t, acks |-> acks, voters |-> Simple(Node)] \* Written
+InitReelectedByAll == InitReelected /\ founding = All(Simple(Node)) /\ summed = All(0)
+
 Change(n) ==
     /\ Len(log[n]) < MaxLog
     /\ \E voters \in NextVoters(ConfigurationAt(n, Len(log[n])), Node) : ChangeVoters(n, voters)
@@ -52,19 +56,21 @@ CompleteReached ==
     /\ LogsReached
     /\ Met(10, "LogDropped", \E n \in Node : summed'[n] > summed[n] /\ \E i \in 1..Min(Len(log[n]), Len(log'[n])) :
                                 log'[n][i].term # log[n][i].term)
-    /\ Met(11, "SuffixKept", \E n \in Node : summed'[n] > commit[n] /\ Len(log'[n]) > summed'[n])
-    /\ Met(12, "JointCommits", \E n \in Node : Led(n) /\ commit'[n] > commit[n] /\ InForce(n).old # {})
-    /\ Met(13, "VisibleInJoint", \E n \in Node : Led(n) /\ VisibleNext(n) > commit'[n] /\ InForce(n).old # {})
-    /\ Met(14, "ConfigurationReverted", NoFault /\ \E n \in Node : Len(log'[n]) < Len(log[n])
+    /\ Met(11, "JointCommits", \E n \in Node : Led(n) /\ commit'[n] > commit[n] /\ InForce(n).old # {})
+    /\ Met(12, "ConfigurationReverted", NoFault /\ \E n \in Node : Len(log'[n]) < Len(log[n])
                                 /\ ConfigurationAt(n, Len(log'[n])) # ConfigurationAt(n, Len(log[n])))
-    /\ Met(15, "ConfigurationLost", powerLosses' > powerLosses /\ \E n \in Node : Len(log'[n]) < Len(log[n])
+    /\ Met(13, "ConfigurationLost", powerLosses' > powerLosses /\ \E n \in Node : Len(log'[n]) < Len(log[n])
                                 /\ ConfigurationAt(n, Len(log'[n])) # ConfigurationAt(n, Len(log[n])))
-    /\ Met(16, "StartsFromSnapshot", \E n \in Node : lastQuorumWrite[n] > 0 /\ lastQuorumWrite'[n] = 0
+    /\ Met(14, "StartsFromSnapshot", \E n \in Node : lastQuorumWrite[n] > 0 /\ lastQuorumWrite'[n] = 0
                                 /\ commit'[n] > 1)
-ASSUME \A number \in 10..16 : TLCSet(number, 0)
+ASSUME \A number \in 10..14 : TLCSet(number, 0)
+
+NeverVisibleInJoint == \A n \in Node : role[n] = "leader" /\ Visible(n) > commit[n] => InForce(n).old = {}
+NeverSuffixKept == [][\A n \in Node : summed'[n] > commit[n] => Len(log'[n]) = summed'[n]]_<<vars, memberVars>>
 
 -------------------------------------------------------------------------------------------
 (* Mutants (raft.md#mutants), each the stand-in for the rule that it is named after.                          *)
 TrimAboveApplied(k, committedTo) == TRUE                                     \* MaySum
 InstallBeforeDurable(bound, k) == bound                                      \* FlushedByInstall
+InstallKeepsFlushed(bound, k) == bound                                       \* FlushedAnew
 ===========================================================================================

@@ -45,7 +45,8 @@ NextLeaving == NextNewest \/ \E n \in Node : LeaveOffice(n)
 (* States to begin with. Each can be reached from the empty cluster; the models reach-... show it.           *)
 
 All(x) == [n \in Node |-> x]
-Log(terms, acks) == [i \in DOMAIN terms |-> Entry(terms[i], acks[i])]
+Written(t, acks) == Entry(t, acks)                         \* CompleteRaft has another one
+Log(terms, acks) == [i \in DOMAIN terms |-> Written(terms[i], acks[i])]
 Equal(e) == {[match |-> e, flushed |-> e, dirty |-> e]}    \* the reply of a follower that has 1..e, flushed
 First == Log(<<1>>, <<AcksAll>>)
 

@@ -109,8 +109,9 @@ MatchIsReal ==
 SessionsReached ==
     /\ Met(1, "WipedRejoins", disk > 0 /\ commit'[Later] > 0 /\ Later \in InForce(Keep(log'[Later], commit'[Later])).current)
     /\ Met(2, "RejoinsWithItsLog", disk' = 0 /\ serves # Later /\ serves' = Later /\ log'[Later] # <<>>)
-    /\ Met(3, "LaterLeads", role'[Later] = "leader")
-    /\ Met(4, "WipedTwice", disk' = 2)
+
+NeverLaterLeads == role[Later] # "leader"
+NeverWipedTwice == disk < 2
 
 -------------------------------------------------------------------------------------------
 (* Mutants (raft.md#mutants), each the stand-in for the rule that it is named after.                          *)

@@ -149,6 +149,7 @@ def test_the_command_writes_the_page(tmp_path: Path) -> None:
         ("invariants: [", "cannot be read"),
         (f"invariants: [{ROW}]\nanomalies: {{a: b}}", "lists of checks"),
         (f"invariants: [{ROW}]\nnot_everywhere: [{{mutants: [a], lacks: [dream], why: b}}]", "an item has mutants"),
+        (f"invariants: [{ROW}]\nspare_guards: [{{guards: a, why: b}}]", "an item has guards"),
     ],
 )
 def test_another_form_is_refused_in_one_line(tmp_path: Path, text: str, said: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -136,3 +137,12 @@ def test_the_promises_that_mutants_break_are_all_promised() -> None:
     unbroken = promised - broken - only_shapes - set(implied)
     assert unbroken == set()
     assert set(implied.values()) <= broken
+
+
+def test_whatever_a_module_can_report_as_reached_some_model_must_reach() -> None:
+    asked: dict[Path, set[str]] = {}
+    for model in MODELS.values():
+        asked.setdefault(model.module, set()).update(model.reaches)
+    for module, names in asked.items():
+        text = module.read_text(encoding="utf-8")
+        assert set(re.findall(r'(?:Met\(\d+,|"reached",) "(\w+)"', text)) <= names, module.stem

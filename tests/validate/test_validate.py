@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from logspec.proofs import prove
+from logspec.validation import proofs, traces
 from quorumlog.hunting.validation import simulation
 from quorumlog.raft.rules import REFERENCE
 from quorumlog.rules_file import RulesFileError, load_rules
@@ -197,6 +198,21 @@ def test_a_run_that_does_not_end_in_time_is_undecided(tmp_path: Path, monkeypatc
     (result,) = simulation(path, 2, lambda said: None)
     assert result["verdict"] == "undecided"
     assert "seed 0 did not end within 2 s of processor time" in result["sentence"]
+
+
+def test_traces_that_are_not_followed_in_time_are_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("logspec.validation.SECONDS", 0.1)
+    (result,) = traces(None, 1, lambda said: None)
+    assert result["verdict"] == "undecided"
+    assert "within 0.1 s" in result["sentence"]
+
+
+def test_a_claim_that_is_not_proved_in_time_is_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
+    hurried = lambda names, rules, progress: prove(["raft-safety/grant-vote/logs"], rules, timeout=0.001)  # noqa: E731
+    monkeypatch.setattr("logspec.proofs.prove", hurried)
+    (result,) = proofs(None, 1, lambda said: None)
+    assert result["verdict"] == "undecided"
+    assert "the solver says" in result["sentence"]
 
 
 def test_a_file_that_helper_processes_cannot_load_is_an_answer_at_once(tmp_path: Path) -> None:
