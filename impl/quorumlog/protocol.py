@@ -122,9 +122,11 @@ class Protocol:
         configuration: ClusterConfiguration,
         make_core: CoreFactory,
         watch: Callable[[pa.RecordBatch], bool],
+        *,
+        seldom: bool = False,
     ) -> Outcome:
         """Play one run as far as ``watch`` wants to see it (`quorumlog.simulation.runs.watched`)."""
-        return watched(self.stage, seed, configuration, make_core, watch)
+        return watched(self.stage, seed, configuration, make_core, watch, seldom=seldom)
 
     def simulate(
         self, seed: int, configuration: ClusterConfiguration, make_core: CoreFactory | None = None

@@ -7,7 +7,9 @@ import json
 import re
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
@@ -41,6 +43,27 @@ MANY = 10_000
 def test_the_reference_survives(first: int) -> None:
     for seed in range(first, first + GROUP):
         assert judge_seed(REFERENCE, seed).rejections == ()
+
+
+def test_how_often_a_run_is_looked_at_does_not_change_what_is_said_of_it() -> None:
+    (often, pieces), (seldom, fewer) = (_looked_at(1, seldom=seldom) for seldom in (False, True))
+    assert often == seldom
+    assert len(pieces) > len(fewer)
+    assert sum(pieces) == sum(fewer)
+
+
+def _looked_at(seed: int, *, seldom: bool) -> tuple[dict[str, Any], list[int]]:
+    """What is said of a run of the reference, and how many events were shown each time."""
+    configuration, pieces = REFERENCE.configuration(seed), []
+    watch = judge.load_watch()(None, configuration=judge.known_to_the_judge("raft", configuration))
+
+    def feed(batch: pa.RecordBatch) -> bool:
+        pieces.append(batch.num_rows)
+        return bool(watch.feed(batch))
+
+    PROTOCOL.watch(seed, configuration, RaftCore, feed, seldom=seldom)
+    document: dict[str, Any] = watch.document()
+    return document, pieces
 
 
 @pytest.mark.long(2)

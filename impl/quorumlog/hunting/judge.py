@@ -251,7 +251,8 @@ def judge_run(candidate: Candidate, seed: int, setting: str, configuration: Clus
     rejections = []
     try:
         with within(RUN_SECONDS):
-            outcome = candidate.played.watch(seed, configuration, make_core, watch.feed)
+            seldom = candidate.is_reference  # nobody expects a violation of it
+            outcome = candidate.played.watch(seed, configuration, make_core, watch.feed, seldom=seldom)
     except TimeoutError:
         return Judged((rejection(LIVELOCK, no_end_sentence()),), {})
     except Exception as error:  # a developer's rule may raise anything, and a core may contradict its own log

@@ -54,16 +54,20 @@ def watched(
     configuration: ClusterConfiguration,
     make_core: CoreFactory,
     watch: Callable[[pa.RecordBatch], bool],
+    *,
+    seldom: bool = False,
 ) -> Outcome:
     """Play one run and show it to ``watch`` piece by piece; it ends early once ``watch`` says that it has seen enough.
 
-    What is shown is how the run begins that `simulate` plays; an early end changes nothing before it.
+    What is shown is how the run begins that `simulate` plays; an early end changes nothing before it. ``seldom``: in
+    pieces as large as a recorder makes them, which is less work in all if the run is not expected to end early.
     """
     sink = _Watched(watch)
     recorder = Recorder(sink)
 
     def enough() -> bool:
-        recorder.flush()
+        if not seldom:
+            recorder.flush()
         return sink.enough
 
     outcome = stage(seed, configuration, recorder, make_core).play(enough)
