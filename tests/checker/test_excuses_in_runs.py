@@ -23,7 +23,10 @@ from quorumlog.raft.simulated import RaftCluster
 
 SEEN_BY_CLIENTS = pa.array(sorted({*CLIENT_KINDS, Kind.FAULT, Kind.HEAL, Kind.PHASE, Kind.TRIM}))
 
-LATER = {"preferences", "light-heartbeats", "groups", "late-replies", "quiet-leaders", "stops"}
+LATER = {"preferences", "light-heartbeats", "groups", "late-replies", "quiet-leaders", "stops"} | {
+    "unflushed",
+    "lost-targets",
+}
 """Without these settings the seeds have the runs that they had."""
 
 

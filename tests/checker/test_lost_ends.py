@@ -27,6 +27,8 @@ LATER = {
     "late-replies",
     "quiet-leaders",
     "stops",
+    "unflushed",
+    "lost-targets",
 }  # without them the seeds have the runs that they had
 SAME_VOTERS = [name for name, each in SETTINGS.items() if "join" not in each.faults.weights and name not in LATER]
 """Settings in which nobody joins or leaves."""

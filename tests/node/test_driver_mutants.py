@@ -118,6 +118,10 @@ class Node:
         self.sent += [(node, message, self.written()) for message in messages]
         taken()
 
+    def settled(self) -> bool:
+        """Whether ten entries are on disk, and the term, before which nothing is given up."""
+        return self.driver.core.flushed == 9 and not self.driver.core._saving_term
+
     def written(self) -> list[str]:
         """The kinds of the events that are in the file."""
         found = find_history(self.file)
@@ -228,7 +232,7 @@ async def trims_after_it_is_written(node: Node) -> bool:
     seen: list[list[str]] = []
     node.disk.removed = lambda: seen.append(node.written())
     node.driver.received(1, [AppendEntries(1, 1, -1, -1, -1, -1, True, batches(0, 9))])
-    await until(lambda: node.driver.core.flushed == 9)
+    await until(node.settled)
     node.driver.received(1, [Heartbeat(1, 2, 9, 1, 9, 9)])
     node.driver.retain(1)
     return bool(seen) and all("commit" in written for written in seen)
@@ -239,7 +243,7 @@ async def begins_anew_after_it_is_written(node: Node) -> bool:
     seen: list[list[str]] = []
     node.disk.removed = lambda: seen.append(node.written())
     node.driver.received(1, [AppendEntries(1, 1, -1, -1, -1, -1, True, batches(0, 9))])
-    await until(lambda: node.driver.core.flushed == 9)
+    await until(node.settled)
     node.driver.received(1, [Heartbeat(1, 2, 9, 1, 4, 4)])
     snapshot = Snapshot(20, 1, -1, Members(Voters(node.nodes)).encode(), State())
     node.driver.received(1, [InstallSnapshot(1, 3, 20, 0, snapshot.encode(), True)])
@@ -251,7 +255,7 @@ async def compacts_after_it_is_written(node: Node) -> bool:
     seen: list[list[str]] = []
     node.disk.removed = lambda: seen.append(node.written())
     node.driver.received(1, [AppendEntries(1, 1, -1, -1, -1, -1, True, batches(0, 9, key=1))])
-    await until(lambda: node.driver.core.flushed == 9)
+    await until(node.settled)
     node.driver.received(1, [Heartbeat(1, 2, 9, 1, 9, 9)])
     node.driver._compact_on(0, deque(node.driver.log.superseded(9)))
     await until(lambda: len([*node.driver.log.headers()]) < 5)

@@ -285,6 +285,15 @@ def _told_too_late(begin: int) -> tuple[Fault, ...]:
     )
 
 
+def _cut_off_and_asking(begin: int) -> tuple[Fault, ...]:
+    """Node 2 lacks what the others have and nobody has flushed; their leader falls, and node 2 asks first."""
+    return (
+        *_handed_to_the_first(begin - 60, 3),
+        Fault(begin * MILLISECOND, "partition", (2,), 60 * MILLISECOND),
+        Fault((begin + 59) * MILLISECOND, "kill", (0,), 250 * MILLISECOND),
+    )
+
+
 def _readded_and_heard_late(begin: int) -> tuple[Fault, ...]:
     """Node 2 leaves and is added again; much of what it answered before arrives once more after that."""
     return (
@@ -770,6 +779,24 @@ SETTINGS: Mapping[str, RaftConfiguration] = {
             Fault(330 * MILLISECOND, "partition", ("leader",), 300 * MILLISECOND),
             *(Fault(at * MILLISECOND, "trim", ("all",), 10 * MILLISECOND) for at in (615, 628, 640)),
         ),
+    ),
+    # Nobody flushes before a leader falls, and a node that lacks what the other one holds asks for its vote.
+    "unflushed": replace(
+        _DEFAULT,
+        link=Link(delay=200 * MICROSECOND, jitter=200 * MICROSECOND),
+        timing=NodeTiming(heartbeat=15 * MILLISECOND, election=40 * MILLISECOND, flush=400 * MILLISECOND),
+        disk=DiskTiming(most=2 * MILLISECOND),
+        workload=LogWorkload(clients=3, think=8 * MILLISECOND, append=20.0, acks_all=0.0, acks_leader=1.0, stray=0.0),
+        duration=2400 * MILLISECOND,
+        plan=tuple(fault for begin in range(300, 2300, 500) for fault in _cut_off_and_asking(begin)),
+    ),
+    # Whoever is to lead next falls before it has everything, and stays away: the leader gives that up and serves.
+    "lost-targets": replace(
+        _DEFAULT,
+        progress_bound=1200 * MILLISECOND,
+        workload=LogWorkload(clients=4, think=20 * MILLISECOND),
+        duration=3 * SECOND,
+        plan=(Fault(400 * MILLISECOND, "kill", (0,), 2500 * MILLISECOND), *_handed_to_the_first(900, 3)),
     ),
 }
 """Every setting by name."""

@@ -319,7 +319,7 @@ MUTANTS = (
         "a node that is asked for its vote compares what it has flushed, not where its log ends",
         ("votes-go-to-complete-logs",),
         VoteComparesFlushed,
-        setting="long-tails",
+        setting="unflushed",
         test="tests/raft/test_mutants.py",
     ),
     Mutant(

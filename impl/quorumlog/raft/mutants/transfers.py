@@ -88,8 +88,9 @@ MUTANTS = (
     Mutant(
         "transfer-never-given-up",
         "a leader whose target does not catch up in time goes on waiting for it, and takes no appends",
-        (),
+        ("somebody-leads",),
         TransferNeverGivenUp,
+        setting="lost-targets",
         test="tests/raft/test_mutants.py",
     ),
     Mutant(
