@@ -293,6 +293,49 @@ def test_nothing_committed_is_truncated() -> None:
     assert [(reply.success, reply.match) for reply in bench.sent(AppendReply)] == [(True, 0)]
 
 
+def test_what_cannot_follow_what_is_committed_here_is_refused() -> None:
+    """A disk has lost what was committed: raft.md#cut-below-commit."""
+    bench = Bench(term=3, entries=(3, 3))
+    bench.receive(1, Heartbeat(3, 1, 1, 3, 1, 1))
+    bench.receive(1, entries(3, 1, 2, batch(2, 2)))
+    assert ([reply.success for reply in bench.sent(AppendReply)], bench.core.dirty) == ([False], 1)
+
+
+def test_logs_that_end_at_one_offset_in_different_terms_are_read_from_before_it() -> None:
+    """raft.md#step-back: behind that offset there would be nothing to send."""
+    bench = Bench(term=1, entries=(1,)).lead()
+    bench.give(BarrierRequested(7))  # asks node 2 for nothing but the end, and is lost
+    end, progress = bench.core.dirty, bench.core.progress[2]
+    assert progress.previous == end
+    bench.receive(2, HeartbeatReply(2, progress.next_sequence(), False, -1, end, end))
+    assert [read.start for read in bench.of(ReadLog)] == [end]
+
+
+def test_what_was_compacted_while_it_was_read_leaves_no_request_that_begins_in_the_gap() -> None:
+    """ghost-batches.md#prev-outside-gaps."""
+    bench = caught_up()
+    for request in (1, 2, 3):
+        bench.append(request)
+        bench.flush()
+    end = bench.core.dirty
+    bench.acknowledge(2, end)
+    bench.receive(1, HeartbeatReply(1, bench.core.progress[1].next_sequence(), False, -1, end - 1, end - 1))
+    (read,) = bench.of(ReadLog)
+    assert read.start == end
+    bench.give(CompactRequested(((end - 2, end - 2), (end - 1, end - 1))))
+    bench.give(LogRead(read.ticket, (batch(end, 1),)))
+    assert bench.sent(AppendEntries) == []
+    assert [read.start for read in bench.of(ReadLog)] == [end - 2]
+
+
+def test_who_hears_its_leader_asks_for_nothing_when_its_timer_ends() -> None:
+    bench = Bench(term=1, entries=(1,))
+    bench.receive(1, Heartbeat(1, 1, 0, 1, -1, -1))
+    bench.give(TimerFired(Timer.ELECTION), after=TIMEOUT - 1)
+    assert bench.sent(VoteRequest) == []
+    assert [(timer.name, timer.delay) for timer in bench.of(SetTimer)] == [(Timer.ELECTION, 1)]
+
+
 def test_a_leader_goes_on_behind_what_a_follower_has_committed() -> None:
     bench = Bench(term=1, entries=(1, 1, 1)).lead()
     progress = bench.core.progress[2]

@@ -474,6 +474,13 @@ def test_a_learner_that_lacks_what_its_leader_has_flushed_is_not_promoted() -> N
         assert bench.core.members.voters.learners == learners
 
 
+def test_whoever_asked_for_a_change_that_its_leader_does_not_finish_learns_that_nothing_is_known() -> None:
+    bench = Bench().lead()
+    bench.change(add=(3,))
+    bench.give(Received(1, Heartbeat(bench.core.term + 1, 1, -1, -1, -1, -1)))
+    assert bench.outcomes == [Outcome.UNKNOWN]
+
+
 def test_no_members_change_while_leadership_is_handed_on() -> None:
     """raft.md#change-refused."""
     bench = Bench().lead()

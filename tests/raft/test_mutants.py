@@ -710,6 +710,16 @@ def test_who_is_saving_its_term_does_not_follow_yet() -> None:
     assert core.handle(0, Received(1, LightHeartbeat())) == [Send(1, LightReply(True))]
 
 
+def test_pre_votes_of_a_term_that_is_over_begin_no_other() -> None:
+    """raft.md#longest-log, raft.md#pre-vote."""
+    core = RaftCore(Configuration(0, THREE, longest_log=True), Restored(1, -1, LogIndex()))
+    give(core, TimerFired(Timer.ELECTION), Received(1, VoteReply(1, 1, True, True)))  # and waits for node 2
+    give(core, Received(2, VoteReply(4, 1, True, False)))
+    asked = give(core, TimerFired(Timer.ELECTION))
+    assert core.term == 4
+    assert {each.message.pre_vote for each in asked if isinstance(each, Send)} == {True}
+
+
 def test_a_node_that_has_stood_gives_way_again() -> None:
     """raft.md#longest-log: not twice in a row."""
     core = RaftCore(Configuration(0, THREE, longest_log=True), Restored(1, -1, LogIndex()))

@@ -172,16 +172,19 @@ def test_what_is_committed_needs_no_snapshot() -> None:
 
 
 def test_a_log_that_holds_the_last_entry_keeps_what_follows_and_its_configuration() -> None:
-    core = follower(*(2,) * 10)
+    core = follower(*(2,) * 8)
     later = Members(THREE, revision=5)
     entry = RecordBatch(10, 2, BatchKind.CONFIGURATION, 1, -1, later.encode())
-    more = RecordBatch(11, 2, BatchKind.DATA, 1, 1, bytes(8))
-    give(core, Received(1, AppendEntries(2, 1, 9, 2, -1, -1, False, (entry, more))))
+    before, more = (
+        [RecordBatch(at, 2, BatchKind.DATA, 1, 1, bytes(8)) for at in offsets] for offsets in ((8, 9), (11,))
+    )
+    give(core, Received(1, AppendEntries(2, 1, 7, 2, -1, -1, False, (*before, entry, *more))))
+    assert core.flushed == 7
     (part,) = parts(SNAPSHOT, 1000)
     effects = give(core, Received(1, part))
     assert [each for each in effects if isinstance(each, Trim | Reset)] == [Trim(10)]
     assert (core.index.start, core.dirty, core.commit, core.applied) == (10, 11, 9, 9)
-    assert core.visible == 9
+    assert (core.flushed, core.visible) == (9, 9)
     assert core.members == later
 
 
