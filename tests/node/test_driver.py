@@ -13,6 +13,7 @@ from loghistory import HybridClock, open_run
 from quorumlog.events import Started, TimerFired
 from quorumlog.node.driver import Place
 from quorumlog.node.recording import HistoryFile, find_history, whole_events
+from quorumlog.raft.driver import RaftDriver
 from quorumlog.raft.events import Timer
 from quorumlog.raft.messages import AppendEntries, Heartbeat, InstallSnapshot
 from quorumlog.raft.real import REAL, Timing
@@ -80,7 +81,7 @@ def test_what_led_to_a_trim_is_written_before_a_segment_goes(tmp_path: Path) -> 
         batches = tuple(RecordBatch(offset, 1, BatchKind.DATA, 1, -1, bytes(100)) for offset in range(10))
         driver.received(1, [AppendEntries(1, 1, -1, -1, -1, -1, False, batches)])
         async with asyncio.timeout(5):
-            while driver.core.flushed < 9:
+            while driver.core.flushed < 9 or driver.core._saving_term:
                 await asyncio.sleep(0.01)
         # All in one turn of the loop, in which nothing is handed out.
         driver.received(1, [Heartbeat(1, 2, 9, 1, 9, 9)])
@@ -93,6 +94,29 @@ def test_what_led_to_a_trim_is_written_before_a_segment_goes(tmp_path: Path) -> 
 
     asyncio.run(body())
     assert [kinds[-2:] for kinds in written] == [["visible", "apply"]] * 4 + [["trim", "part"]]
+
+
+def test_what_was_cut_off_is_not_applied(tmp_path: Path) -> None:
+    """What was just appended is applied without being read back: it has to be what the log holds."""
+
+    def entries(first: int, term: int) -> tuple[RecordBatch, ...]:
+        return tuple(RecordBatch(at, term, BatchKind.DATA, 1, 1, bytes([term] * 8)) for at in range(first, 4))
+
+    async def body() -> None:
+        history = HistoryFile(tmp_path / "node.jsonl", HybridClock(), {"node": 0, "incarnation": 0})
+        driver = REAL.drive(place(FileDisk(tmp_path / "disk"), history, (0, 1, 2), 1 << 20))
+        assert isinstance(driver, RaftDriver)
+        for term, first, before in ((1, 0, 0), (2, 2, 1)):
+            driver.received(term, [AppendEntries(term, 1, first - 1, before, -1, -1, True, entries(first, term))])
+        async with asyncio.timeout(5):
+            while driver.core.flushed < 3:
+                await asyncio.sleep(0.01)
+        driver.received(2, [Heartbeat(2, 2, 3, 2, 3, 3)])
+        assert driver.core.applied == 3
+        assert driver._machine.state == State().applied([*entries(0, 1)[:2], *entries(2, 2)])
+        await driver.stop()
+
+    asyncio.run(body())
 
 
 def test_what_a_client_asked_for_is_written_before_the_log_shows_that_it_was_done(tmp_path: Path) -> None:

@@ -1048,6 +1048,14 @@ def test_the_target_obeys_its_leader_only_and_asks_at_once() -> None:
     assert {(each.pre_vote, each.transfer) for each in bench.sent(VoteRequest)} == {(True, False)}
 
 
+def test_a_learner_is_called_in_vain() -> None:
+    """raft.md#transfer-target."""
+    bench = Bench(term=1, entries=(1,), voters=Voters((1, 2), learners=(0,)))
+    bench.receive(1, Heartbeat(1, 1, 0, 1, -1, -1))
+    bench.receive(1, TimeoutNow(1))
+    assert (bench.core.term, bench.core.role) == (1, "follower")
+
+
 def test_a_vote_for_a_transfer_passes_stickiness_but_not_the_log_nor_the_one_vote() -> None:
     bench = Bench(term=1, entries=(1,))
     bench.receive(1, Heartbeat(1, 1, 0, 1, -1, -1))

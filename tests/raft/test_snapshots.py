@@ -266,6 +266,7 @@ def test_the_next_process_knows_the_configuration_of_its_snapshot() -> None:
     log = Log.open(disk, "log")
     restored = restore(log, VoteStore(disk), StateMachine(disk, log))
     assert restored.members == ((2, OTHERS),)
+    assert (restored.index.start, restored.index.term(3)) == (4, 1)
     assert RaftCore(Configuration(0, THREE), restored).members == OTHERS
 
 

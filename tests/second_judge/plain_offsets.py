@@ -154,11 +154,11 @@ def restart_is_flushed(history: History) -> Count:
 
 
 def term_monotonic(history: History) -> Count:
-    """The term never moves back while the node runs, nor below its last vote when it starts again."""
+    """The term never moves back while the node runs, nor below its last vote, trim or compaction when it starts."""
     count = Count()
     for shown in _of_nodes(history):
         term: int | None = None  # its last one
-        vote: int | None = None  # that of its last vote
+        vote: int | None = None  # that of its last vote, or of what it last gave up
         down = wiped = False
         for e in shown:
             if e.dirty is None:
@@ -170,7 +170,7 @@ def term_monotonic(history: History) -> Count:
                 least = None if wiped else vote
             count += Count(judged=least is not None, violated=least is not None and e.term < least)
             term, down, wiped = e.term, False, False
-            vote = e.term if e.kind == "vote" else vote
+            vote = e.term if e.kind in ("vote", "trim", "compact") else vote
     return count
 
 

@@ -203,9 +203,11 @@ TERM_MONOTONIC = number(
     CHECKS,
     Check(
         id="term-monotonic",
-        rule="A node's term never decreases, and a restart keeps at least the term of the node's last durable vote.",
-        source=("raft.md#vote-durable",),
-        fact="an event of a node that states its term, after an earlier one of the same incarnation or a vote",
+        rule="A node's term never decreases, and a restart keeps at least the term of the node's last durable vote, "
+        "and that in which it last gave up entries for good.",
+        source=("raft.md#vote-durable", "raft.md#summed-in-saved-term"),
+        fact="an event of a node that states its term, after an earlier one of the same incarnation, or a vote, a trim "
+        "or a compaction",
         sentence="Node {node} went back from term {before} to term {after}.",
         fields=_Moved,
         columns=("term",),
@@ -288,8 +290,8 @@ class _State(NamedTuple):
     flushed_seq: Ints
     commit_seq: Ints
     visible_seq: Ints
-    vote_term: Ints
-    vote_seq: Ints
+    saved_term: Ints
+    saved_seq: Ints
     begins: Ints  # where its last trim of this incarnation let its log begin
     begins_seq: Ints
     rose: Ints  # when its commit index rose last
@@ -410,7 +412,7 @@ def _surroundings(state: _State, found: Findings, kind: int, node: int, f: int, 
             _emptied(state, seq)
             if node < state.run[_VOTERS]:
                 state.run[_WIPE_SEQ] = seq
-            state.vote_term[node] = NULL
+            state.saved_term[node] = NULL
     elif kind in (FAULT, HEAL):
         state.run[_OPEN_FAULTS] += 1 if kind == FAULT else -1
     elif node >= 0 and kind in (CRASH, STOP):
@@ -496,11 +498,11 @@ def _scan(columns: Columns, state: _State, found: Findings) -> None:
                 found.judged[RESTART_IS_FLUSHED] += 1
                 if flushed != dirty:
                     report(found, RESTART_IS_FLUSHED, _Beyond(node, offset=flushed, end=dirty), seq)
-            if down != 3 and term != NULL and state.vote_term[node] != NULL:
+            if down != 3 and term != NULL and state.saved_term[node] != NULL:
                 found.judged[TERM_MONOTONIC] += 1
-                if term < state.vote_term[node]:
-                    back = _Moved(node, before=state.vote_term[node], after=term)
-                    report(found, TERM_MONOTONIC, back, state.vote_seq[node], seq)
+                if term < state.saved_term[node]:
+                    back = _Moved(node, before=state.saved_term[node], after=term)
+                    report(found, TERM_MONOTONIC, back, state.saved_seq[node], seq)
         if kind == START or state.down[node] != 0:
             # Who was down and goes on has started, also where that was not recorded.
             if state.down[node] != 3 and state.commit[node] >= state.goal[node]:
@@ -529,9 +531,9 @@ def _scan(columns: Columns, state: _State, found: Findings) -> None:
             if term != state.term[node]:
                 state.term[node] = term
                 state.term_seq[node] = seq
-            if kind == VOTE:
-                state.vote_term[node] = term
-                state.vote_seq[node] = seq
+            if kind in (VOTE, TRIM, COMPACT):  # for which the term was saved
+                state.saved_term[node] = term
+                state.saved_seq[node] = seq
 
         if kind in (TRIM, COMPACT):
             upto = columns.offset[i] - 1 if kind == TRIM else columns.last_offset[i]

@@ -310,8 +310,10 @@ MUTANTS = (
     Mutant(
         "term-heard-not-saved",
         "a node that hears of a later term writes that down only with its vote",
-        (),
+        ("term-monotonic",),
         TermHeardNotSaved,
+        setting="compacted",
+        seeds=100,
         test="tests/raft/test_mutants.py",
     ),
     Mutant(
