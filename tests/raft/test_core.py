@@ -912,6 +912,15 @@ def test_a_follower_that_answers_nothing_holds_nobody_up() -> None:
     assert [effect.request for effect in bench.of(Accepted)] == [3]
 
 
+def test_a_follower_that_was_silent_for_long_is_sent_no_round() -> None:
+    """raft.md#may-dispatch."""
+    bench = caught_up()
+    bench.now += 2 * TIMEOUT
+    bench.core.progress[1].heard = bench.now
+    bench.append(1, acks=1)
+    assert [effect.to for effect in bench.of(Send)] == [1]
+
+
 def test_a_follower_that_is_removed_holds_no_memory() -> None:
     """raft.md#units-returned: neither for what waits for a slot of it, nor for what its socket has not taken."""
     bench = caught_up(max_in_flight=1)

@@ -263,11 +263,14 @@ def test_the_next_process_knows_the_configuration_of_its_snapshot() -> None:
     log, machine = written(disk)
     machine.take(TakeSnapshot(3, 1, 2, OTHERS.encode()))
     log.trim(4)
-    log = Log.open(disk, "log")
-    restored = restore(log, VoteStore(disk), StateMachine(disk, log))
-    assert restored.members == ((2, OTHERS),)
-    assert (restored.index.start, restored.index.term(3)) == (4, 1)
-    assert RaftCore(Configuration(0, THREE), restored).members == OTHERS
+    later = Members(THREE, revision=5)
+    for more in ([], [RecordBatch(10, 1, BatchKind.CONFIGURATION, 1, -1, later.encode())]):
+        log = Log.open(disk, "log")
+        log.append(more)
+        restored = restore(log, VoteStore(disk), StateMachine(disk, log))
+        assert restored.members == ((2, OTHERS), *((10, later) for _ in more))
+        assert (restored.index.start, restored.index.term(3)) == (4, 1)
+        assert RaftCore(Configuration(0, THREE), restored).members == (later if more else OTHERS)
 
 
 @given(
