@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
@@ -115,6 +116,109 @@ def test_what_was_cut_off_is_not_applied(tmp_path: Path) -> None:
         assert driver.core.applied == 3
         assert driver._machine.state == State().applied([*entries(0, 1)[:2], *entries(2, 2)])
         await driver.stop()
+
+    asyncio.run(body())
+
+
+def keyed(directory: Path) -> RaftDriver:
+    """A node that holds ten batches of one key, committed, in segments of two."""
+    history = HistoryFile(directory / "node.jsonl", HybridClock(), {"node": 0, "incarnation": 0})
+    driver = REAL.drive(place(FileDisk(directory / "disk"), history, (0, 1, 2), 200))
+    assert isinstance(driver, RaftDriver)
+    batches = tuple(RecordBatch(offset, 1, BatchKind.DATA, 1, -1, bytes(100), key=1) for offset in range(10))
+    driver.received(1, [AppendEntries(1, 1, -1, -1, -1, -1, False, batches)])
+    return driver
+
+
+async def settled(driver: RaftDriver) -> None:
+    """Wait until log and term are on its disk; then all of it is committed."""
+    async with asyncio.timeout(5):
+        while driver.core.flushed < 9 or driver.core._saving_term:
+            await asyncio.sleep(0.01)
+    driver.received(1, [Heartbeat(1, 2, 9, 1, 9, 9)])
+
+
+def test_what_was_trimmed_meanwhile_is_not_compacted(tmp_path: Path) -> None:
+    async def body() -> None:
+        driver = keyed(tmp_path)
+        await settled(driver)
+        chosen = deque(driver.log.superseded(9))
+        gone = {first for first, _ in chosen}
+        driver.retain(900)
+        left = [place.base_offset for place in driver.log.headers()]
+        assert chosen[0][0] < left[0] <= chosen[-1][0]
+        driver._compact_on(0, chosen)
+        async with asyncio.timeout(5):
+            while chosen:
+                await asyncio.sleep(0.01)
+        kept = [offset for offset in left if offset not in gone]
+        assert [place.base_offset for place in driver.log.headers()] == kept
+        assert (driver.core.index.start, len(driver.core.index)) == (left[0], len(kept))
+        await driver.stop()
+
+    asyncio.run(body())
+
+
+def test_compaction_waits_until_the_term_is_on_disk(tmp_path: Path) -> None:
+    """raft.md#summed-in-saved-term: the core would refuse it, and whoever asked be told that it was done."""
+
+    async def body() -> None:
+        driver = keyed(tmp_path)
+        await settled(driver)
+        chosen = deque(driver.log.superseded(9))
+        driver._saving = True
+        driver._compact_on(0, chosen)
+        waiting = len(chosen)
+        assert waiting
+        assert len([*driver.log.headers()]) == 10
+        driver._saving = False
+        async with asyncio.timeout(5):
+            while chosen:
+                await asyncio.sleep(0.01)
+        assert len([*driver.log.headers()]) == 10 - waiting
+        await driver.stop()
+
+    asyncio.run(body())
+
+
+def test_no_append_that_has_ended_counts_as_queued(tmp_path: Path) -> None:
+    """Neither one that is refused nor one that has its place; or a node would say one day that it is busy, for ever."""
+
+    async def body() -> None:
+        for alone in (False, True):
+            history = HistoryFile(tmp_path / f"{alone}.jsonl", HybridClock(), {"node": 0, "incarnation": 0})
+            voters = (0,) if alone else (0, 1, 2)
+            driver = REAL.drive(place(FileDisk(tmp_path / f"disk-{alone}"), history, voters, 1 << 20))
+            done: list[object] = []
+            driver.post(Started())
+            if alone:
+                driver.post(TimerFired(Timer.ELECTION))
+            async with asyncio.timeout(5):
+                while alone and driver.core.commit < 0:
+                    await asyncio.sleep(0.01)
+                assert driver.append(RecordBatch(-1, -1, BatchKind.DATA, 1, 1, bytes(8)), -1, False, list, done.append)
+                while not done:
+                    await asyncio.sleep(0.01)
+            assert driver._queued_bytes == 0
+            await driver.stop()
+
+    asyncio.run(body())
+
+
+def test_a_core_is_configured_as_its_place_says_and_shares_the_slots_of_its_process(tmp_path: Path) -> None:
+    """raft.md#may-recover, raft.md#wiped-disk, raft.md#write-caching."""
+
+    async def body() -> None:
+        cores = []
+        for group in range(2):
+            history = HistoryFile(tmp_path / f"{group}.jsonl", HybridClock(), {"node": 0, "incarnation": 0})
+            given = place(FileDisk(tmp_path / f"disk-{group}"), history, (0, 1, 2), 200)
+            driver = REAL.drive(replace(given, write_caching=True, least_session=7))
+            assert isinstance(driver, RaftDriver)
+            cores.append(driver.core)
+            await driver.stop()
+        assert cores[0].slots is cores[1].slots
+        assert (cores[0].configuration.write_caching, cores[0].configuration.least_session) == (True, 7)
 
     asyncio.run(body())
 
