@@ -129,13 +129,19 @@ class Found(NamedTuple):
     configuration: Mapping[str, Any]
 
     def is_said(self, rows: list[Row], *, by_the_same: bool) -> bool:
-        """Whether the check says the same of these events alone; by the same evidence, or by any."""
+        """Whether the check says the same of these events alone; by the same evidence, or by any.
+
+        Or would, if there were events of every kind (history-checks.md#never-recorded).
+        """
         table = pa.Table.from_pylist(rows, schema=SCHEMA)
-        outcomes = check(table, [self.name], configuration=self.configuration).checks
+        sentence = self.violation.sentence
         return any(
-            each.sentence == self.violation.sentence and (not by_the_same or each.events == self.violation.events)
-            for outcome in outcomes
-            for each in outcome.violations
+            f"is recorded, which may explain this: {sentence}" in (outcome.reason or "")
+            or any(
+                each.sentence == sentence and (not by_the_same or each.events == self.violation.events)
+                for each in outcome.violations
+            )
+            for outcome in check(table, [self.name], configuration=self.configuration).checks
         )
 
     def with_events(self, kinds: Collection[str]) -> list[Row]:

@@ -21,13 +21,14 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 
 from loghistory.schema import SCHEMA, Kind
 
-from .codes import Words
+from .codes import FAULT, INVOKE, Words, code
 from .sentences import fields_of, listed, worded
 
 if TYPE_CHECKING:
@@ -92,6 +93,9 @@ class Check:
     """It accuses by what a node did before: a record that begins while nodes run lacks that."""
     by_trims: bool = False
     """It accuses of what lacks at the beginning of a log: a trim that is not recorded may be why."""
+    explained_by: frozenset[Kind] = frozenset()
+    """It accuses of what events of these kinds may explain, where the run shows that there were some, and records none
+    (`engine.unrecorded`)."""
 
     def __post_init__(self) -> None:
         if not _ID.fullmatch(self.id):
@@ -184,6 +188,27 @@ class Outcome(msgspec.Struct, frozen=True):
     """A line for each cause; their facts add up to ``excused``."""
 
 
+class Recorded:
+    """What a run has recorded by now: a kind of which there is no event may be one that it leaves out."""
+
+    def __init__(self) -> None:
+        self._kinds: set[int] = set()
+        self.asked: set[int] = set()
+        """What clients and faults asked for, by column ``f``."""
+
+    def see(self, columns: Columns) -> None:
+        """Note the kinds of the next events, and what is asked for in them."""
+        kinds = np.flatnonzero(np.bincount(columns.kind, minlength=1)).tolist()
+        self._kinds.update(kinds)
+        if len(columns.f) == len(columns.kind):
+            for kind in {FAULT, INVOKE}.intersection(kinds):
+                self.asked.update(np.unique(columns.f[columns.kind == kind]).tolist())
+
+    def lacks(self, kinds: Iterable[Kind]) -> Kind | None:
+        """The first of these kinds of which there is no event."""
+        return next((kind for kind in kinds if code(kind) not in self._kinds), None)
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """What a fold must know before the first event."""
@@ -200,6 +225,8 @@ class Setting:
     """One append of a value puts it into the log once at most, however often it is tried again."""
     words: Words = field(default_factory=Words)
     """The codes of column ``f`` and of texts, shared with the reader of the events."""
+    seen: Recorded = field(default_factory=Recorded)
+    """What is recorded of the run, kept by who hands its events to folds."""
     progress_bound: int | None = None
     """Nanoseconds after which something that waits, while nothing hinders it, waits for ever; None: nobody says."""
     memory_bytes: int | None = None
@@ -299,48 +326,88 @@ class Family:
 class Tally:
     """What a fold written in plain Python finds of one check: counts, and the first violations."""
 
-    def __init__(self, check: Check, keep: int) -> None:
-        """``keep`` violations are worded; all are counted."""
+    def __init__(self, check: Check, keep: int, seen: Recorded | None = None) -> None:
+        """``keep`` violations are worded; all are counted. ``seen``: what is recorded of the run."""
         self.judged = 0
         self.unjudged = 0
         self.check = check
         self._keep = keep
-        self.violated = 0
+        self._seen = Recorded() if seen is None else seen
+        self._sure = 0
         self._violations: list[Violation] = []
+        self._resting: dict[tuple[Kind, ...], tuple[int, list[Violation]]] = {}
         self._excuses: list[Excuse] = []
+
+    @property
+    def violated(self) -> int:
+        """How many violations there are, but for those that rest on a kind of which nothing is recorded."""
+        resting = (found for kinds, (found, _) in self._resting.items() if not self._seen.lacks(kinds))
+        return self._sure + sum(resting)
 
     def excuse(self, cause: str, nodes: Iterable[int] = (), first: int = -1) -> None:
         """One more fact that is excused; see `Excuse`."""
         self._excuses.append(Excuse(cause, tuple(nodes), 1, first))
 
-    def violation(self, *events: int, way: str = "", **fields: object) -> None:
-        """One more violation, shown by these events; see `Check.violation`."""
-        self.violated += 1
-        if len(self._violations) < self._keep:
-            self._violations.append(self.check.violation(events, way, **fields))
+    def violation(
+        self,
+        *events: int,
+        way: str = "",
+        rests_on: Any = (),  # noqa: ANN401 - kinds; typed, it would forbid callers to give fields of one type
+        **fields: object,
+    ) -> None:
+        """One more violation, shown by these events; see `Check.violation`.
+
+        It ``rests_on`` kinds of events of which one should be there and is not: where nothing of such a kind is ever
+        recorded, it is undecided (history-checks.md#never-recorded).
+        """
+        found, kept = self._resting.get(rests_on, (0, [])) if rests_on else (self._sure, self._violations)
+        if len(kept) < self._keep:
+            kept.append(self.check.violation(events, way, **fields))
+        if rests_on:
+            self._resting[rests_on] = found + 1, kept
+        else:
+            self._sure = found + 1
 
     def join(self, other: Tally) -> None:
         """Take what another one of the same check found among the same events; the first violations of both stay."""
         self.judged += other.judged
         self.unjudged += other.unjudged
-        self.violated += other.violated
-        both = sorted((*self._violations, *other._violations), key=lambda each: each.events[-1:])
-        self._violations = both[: self._keep]
+        self._sure += other._sure
+        self._violations = _first((*self._violations, *other._violations), self._keep)
+        for kinds, (more, kept) in other._resting.items():
+            found, mine = self._resting.get(kinds, (0, []))
+            self._resting[kinds] = found + more, _first((*mine, *kept), self._keep)
 
     def outcome(self, undecided: str | None = None, *, void: bool = False) -> Outcome:
         """What the check says about the log; the verdict follows from the counts.
 
         ``undecided`` says why it cannot hold; ``void``: nor is it violated, whatever was found.
         """
+        unjudged, resting, lacking = self.unjudged, list[Violation](), list[str]()
+        for kinds, (found, kept) in self._resting.items():
+            kind = self._seen.lacks(kinds)
+            if kind is None:
+                resting += kept
+            else:
+                first = f", which may explain this: {kept[0].sentence}" if kept else ""
+                more = f" (and {found - 1:,} more)" if found > 1 else ""
+                unjudged += found
+                lacking.append(f"no {kind} event is recorded{first}{more}")
+        undecided, kept = undecided or "; ".join(lacking) or None, self._violations
         return outcome(
             self.check,
             self.judged,
             0 if void else self.violated,
-            () if void else tuple(self._violations),
+            () if void else tuple(_first((*kept, *resting), self._keep) if resting else kept),
             excuses=summed(self._excuses),
-            unjudged=self.unjudged,
+            unjudged=unjudged,
             undecided=undecided,
         )
+
+
+def _first(found: Iterable[Violation], keep: int) -> list[Violation]:
+    """So many violations, those that were first."""
+    return sorted(found, key=lambda each: each.events[-1:])[:keep]
 
 
 def violated(tallies: Iterable[Tally]) -> frozenset[str]:

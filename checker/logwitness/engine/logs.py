@@ -18,6 +18,7 @@ from ..checks.columns import Columns, Ints, held_for, joined
 from ..checks.contract import Family, Fold, Setting, Verdicts, Watchful, quiet_first
 from ..checks.kernel import all_made
 from .alike import judge_alike
+from .unrecorded import unrecorded
 from .waiting import Waiting
 
 _SHARED = (STOP, CRASH, POWER_LOSS, STORAGE_ERROR, FAULT, HEAL, PHASE)
@@ -57,6 +58,7 @@ class Logs:
 
     def feed(self, columns: Columns, log: pa.DictionaryArray) -> None:
         """Take the next events; ``log`` is their column of that name."""
+        self._setting.seen.see(columns)
         if log.null_count == len(log):
             self._unnamed(columns)
             return
@@ -137,7 +139,7 @@ class Logs:
 
     def finish(self) -> list[tuple[str | None, Verdicts]]:
         """What the folds of each log answer; logs that only saw what concerns all logs are left out."""
-        found = self._finish()
+        found = [(log, unrecorded(each, self._setting)) for log, each in self._finish()]
         if self._setting.compiled:
             all_made()
         return found

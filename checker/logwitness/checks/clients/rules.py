@@ -113,6 +113,7 @@ LOST_WRITE = number(
         fields=Placed,
         kinds=(Kind.OK,),
         columns=_ACKED,
+        explained_by=frozenset({Kind.TRIM, Kind.COMPACT}),
         by_trims=True,
     ),
 )
@@ -128,6 +129,7 @@ UNSEEN = number(
         fields=Placed,
         kinds=(Kind.OK,),
         columns=_ACKED,
+        explained_by=frozenset({Kind.TRIM, Kind.COMPACT}),
         by_trims=True,
     ),
 )
@@ -155,6 +157,7 @@ SKIP = number(
         kinds=(Kind.OBSERVE,),
         columns=_READ,
         from_start=True,
+        explained_by=frozenset({Kind.TRIM, Kind.COMPACT}),
         by_trims=True,
     ),
 )

@@ -250,9 +250,8 @@ class AvailabilityFold(QueryFold):
             return False
         if not self._checks(query.node, max(query.asked, time - server.settling * _MS), time, server):
             return False
-        self._tally.violation(
-            query.seq, seq, way="late", op=op, node=query.node, passed=passed, time_out=server.time_out
-        )
+        place = {"op": op, "node": query.node, "passed": passed, "time_out": server.time_out}
+        self._tally.violation(query.seq, seq, way="late", rests_on=(Kind.FINISH,), **place)
         return True
 
     def _overdue(self, node: int, time: int, seq: int) -> None:

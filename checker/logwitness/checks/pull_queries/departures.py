@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -229,7 +229,8 @@ class DepartureFold(ServerFold):
             self._tally.judged += 1
             by_others = [self._seen(each) for each, tenure in self._tenures.items() if tenure.epoch == epoch - 1]
             if not any(seen.all_gone(gone) for seen in (*self._past.pop(epoch - 1, ()), *by_others)):
-                self._tally.violation(before, seq, node=node, epoch=epoch, hosts=", ".join(hosts))
+                place: dict[str, Any] = {"node": node, "epoch": epoch, "hosts": ", ".join(hosts)}
+                self._tally.violation(before, seq, rests_on=(Kind.DOWN,), **place)
 
 
 FAMILY = Family(

@@ -70,6 +70,15 @@ _IS_WANTED = lookup(_OF_CLIENTS | {*_KINDS} - {Kind.HEARTBEAT, Kind.HEARD})
 _IS_BEAT = lookup({Kind.HEARTBEAT, Kind.HEARD})
 
 _MANY = 4096
+_SAID_BY = {
+    "report": Kind.REPORT,
+    "forwarded": Kind.FORWARD,
+    "answer": Kind.FORWARDED,
+    "rows": Kind.ANSWER,
+    "attempt": Kind.ANSWER,
+    "reported": Kind.FINISH,
+}
+"""By what should have been said, by way."""
 
 
 class _Sent:
@@ -149,7 +158,7 @@ class MessageFold(QueryFold):
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self._tally = self._tallies[CHECK.id]
-        self._of_beats = Tally(CHECK, setting.keep)
+        self._of_beats = Tally(CHECK, setting.keep, setting.seen)
         self._served: dict[int, int] = {}  # by node: the event of the first time
         self._nodes = Nodes()
         self._sent = nothing_heard(self._compiled)  # by pair: the stamps of heartbeats
@@ -195,7 +204,7 @@ class MessageFold(QueryFold):
         at, self._newest = 0, newest
         while (at := _heard.form(self._compiled)(rows, at, self._sent, newest, self._counts)) < len(seq):
             place = {"node": int(node[at]), "peer": int(peer[at]), "stamp": int(stamp[at])}
-            self._of_beats.violation(int(seq[at]), way="heartbeat", **place)
+            self._of_beats.violation(int(seq[at]), way="heartbeat", rests_on=(Kind.HEARTBEAT,), **place)
             at += 1
 
     def _serves(self, rows: Columns, at: int) -> None:
@@ -205,7 +214,7 @@ class MessageFold(QueryFold):
     def _compare(self, same: bool, way: str, *events: int, **fields: Any) -> None:  # noqa: ANN401
         self._tally.judged += 1
         if not same:
-            self._tally.violation(*events, way=way, **fields)
+            self._tally.violation(*events, way=way, rests_on=(_SAID_BY[way],), **fields)
 
     def _among(self, made: tuple[int, ...], text: int, form: Any) -> bool:  # noqa: ANN401
         """Whether one of some texts says the same as this one, however both are written."""

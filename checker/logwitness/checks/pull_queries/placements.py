@@ -266,7 +266,7 @@ class PlacementFold(QueryFold):
         elif first > furthest:
             tally.violation(seq, way="first", first=first, passed=furthest, **place)
         if last >= log.end and log.whole:
-            tally.violation(seq, way="end", last=last, end=log.end, **place)
+            tally.violation(seq, way="end", rests_on=(Kind.CHANGELOG,), last=last, end=log.end, **place)
         life.passed[partition] = last + 1, seq
         self._furthest[node, partition] = max(furthest, last + 1)
 
@@ -288,7 +288,9 @@ class PlacementFold(QueryFold):
         by_lag = reason is None or reason.startswith(_OF_LAG)
         shown = life.assigned_at, *(life.kept_at if by_lag else ()), seq
         if answers and reason is not None:
-            tally.violation(*shown, way="answered", reason=reason.rstrip("."), **place)
+            by = Kind.REPORT_KEPT if by_lag and life.kept is None else Kind.CHANGELOG if reason == _NOT_ACTIVE else None
+            rests_on = () if by is None else (by,)
+            tally.violation(*shown, way="answered", rests_on=rests_on, reason=reason.rstrip("."), **place)
         elif not answers and reason is None:
             tally.violation(*shown, way="refused", **place)
         elif not answers and reason is not None and self._words.text(rows.value[at]) != reason:
@@ -305,11 +307,11 @@ class PlacementFold(QueryFold):
         if not server.standby_reads:
             log = self._logs.get(partition, _EMPTY)
             if active != server.host:
-                return "Host is not the active host for this partition."
+                return _NOT_ACTIVE
             if position is None or not log.whole:
                 return _UNKNOWN
             if log.epoch(position) != life.since[partition]:
-                return "Host is not the active host for this partition."
+                return _NOT_ACTIVE
         if not server.shipped or not server.lag_reports:
             return None
         record = None if life.kept is None else said(self._words, life.kept, Positions)
@@ -324,6 +326,7 @@ class PlacementFold(QueryFold):
 
 
 _UNKNOWN = "unknown"
+_NOT_ACTIVE = "Host is not the active host for this partition."
 _OF_LAG = ("Lag information", "Host excluded")
 """How reasons begin that a lag report gives."""
 

@@ -271,7 +271,7 @@ class ServerFold:
     def __init__(self, setting: Setting) -> None:
         self._words = setting.words
         self._hosts = Hosts(setting.words)
-        self._tallies = {check.id: Tally(check, setting.keep) for check in self.checks}
+        self._tallies = {check.id: Tally(check, setting.keep, setting.seen) for check in self.checks}
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the run."""

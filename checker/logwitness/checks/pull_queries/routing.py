@@ -435,7 +435,9 @@ class RoutingFold(QueryFold):
         asked = {(host, partition) for partition, host, _ in finished.attempts if host not in nobody}
         sent = {(host, partition): event for host, partition, event in route.asked}
         if asked != sent.keys():
-            follow.violation(route.event, *sent.values(), seq, way="asked", op=op, node=route.node)
+            rests_on = (Kind.FORWARD,) if asked - sent.keys() else ()
+            shown = route.event, *sent.values(), seq
+            follow.violation(*shown, way="asked", rests_on=rests_on, op=op, node=route.node)
         self._attempted(query, route, scanned, finished, op, seq)
 
     def _attempted(
@@ -518,7 +520,7 @@ class RoutingFold(QueryFold):
             if partition not in route.partitions:
                 tally.violation(route.event, *events, seq, way="other", op=op, partition=partition)
         for partition in [each for each in route.partitions if kind == OK and each not in got]:
-            tally.violation(route.event, seq, way="lacking", op=op, partition=partition)
+            tally.violation(route.event, seq, way="lacking", rests_on=(Kind.ROWS,), op=op, partition=partition)
 
 
 FAMILY = Family(

@@ -564,9 +564,11 @@ class StatusFold(SkimmingFold[_Rows]):
         targets = {peer for peer, pair in others if pairs.alive[pair]} if server.shipped else listed.keys()
         for peer in sorted(targets - announced.keys()):
             shown = listed.get(peer, -1), *announced.values(), e.seq
-            tally.violation(*shown, way="lacking", node=e.node, stamp=e.stamp, peer=peer)
+            rests_on = (Kind.DOWN,) if server.shipped else ()
+            tally.violation(*shown, way="lacking", rests_on=rests_on, node=e.node, stamp=e.stamp, peer=peer)
         for peer in sorted(announced.keys() - targets):
-            tally.violation(announced[peer], e.seq, way="beside", node=e.node, stamp=e.stamp, peer=peer)
+            rests_on, place = (Kind.UP if server.shipped else Kind.LISTED,), {"node": e.node, "stamp": e.stamp}
+            tally.violation(announced[peer], e.seq, way="beside", rests_on=rests_on, peer=peer, **place)
 
     def _round(self, node: int, who: int, broken: int) -> None:
         """Heartbeats of one stamp that are over, and were too few or too many."""
@@ -588,7 +590,8 @@ class StatusFold(SkimmingFold[_Rows]):
         for way, (rounds, most, last) in of_ways.items():
             if 0 <= most[who] < rounds[who]:
                 announced: dict[str, Any] = {"way": way, "node": node, "rounds": int(rounds[who]), "send": send}
-                self._tallies[GO_ON.id].violation(int(last[who]), *shown, **announced)
+                rests_on = (Kind.REPORT,) if way == "reports" else ()
+                self._tallies[GO_ON.id].violation(int(last[who]), *shown, rests_on=rests_on, **announced)
                 rounds[who] = 0
 
     def _decided(self, e: _Rows, broken: int) -> None:
@@ -596,14 +599,16 @@ class StatusFold(SkimmingFold[_Rows]):
         server, place = self._hosts.servers[e.node], {"node": e.node, "stamp": e.stamp, "peer": e.peer}
         replays = self._tallies[REPLAYS.id]
         if broken & _UNLISTED:
-            replays.violation(e.seq, way="unlisted", **place)
+            replays.violation(e.seq, way="unlisted", rests_on=(Kind.LISTED,), **place)
         counted = [seq for stamp, seq in stamps_of(self._state.heard, e.pair) if stamp <= e.stamp]
         if broken & _DIFFERS:
-            replays.violation(*counted, e.seq, way="decided", said="alive" if e.kind == _UP else "down", **place)
+            reported, rests_on = ("alive", (Kind.HEARD,)) if e.kind == _UP else ("down", ())
+            replays.violation(*counted, e.seq, way="decided", rests_on=rests_on, said=reported, **place)
         if broken & _FALSE_DOWN:
             self._tallies[NO_FALSE_DOWN.id].violation(*counted, e.seq, **place)
         if broken & _FALSE_UP:
-            self._tallies[SILENCE.id].violation(*counted, e.seq, silence=server.silence, **place)
+            silence = {"silence": server.silence, **place}
+            self._tallies[SILENCE.id].violation(*counted, e.seq, rests_on=(Kind.HEARD,), **silence)
 
     def _shows(self, e: _Rows) -> None:
         """What a query is routed by, or somebody is shown: the statuses that the last check gave; without heartbeats
@@ -624,7 +629,11 @@ class StatusFold(SkimmingFold[_Rows]):
         untold = [host for host, peer in numbers.items() if peer in known and host not in (own, *statuses)]
         place = {"node": e.node} if e.kind == _SHOWN else {"node": e.node, "op": e.op}
         for host in (*announced, *sorted(untold)):
-            tally.violation(e.seq, way="shown" if e.kind == _SHOWN else "view", host=host, **place)
+            way, rests_on = (
+                "shown" if e.kind == _SHOWN else "view",
+                _told_by(statuses.get(host)),
+            )
+            tally.violation(e.seq, way=way, rests_on=rests_on, host=host, **place)
 
     def _known(self, node: int) -> dict[int, tuple[bool, int]]:
         """The statuses that a server has given, by node."""
@@ -640,6 +649,11 @@ class StatusFold(SkimmingFold[_Rows]):
         return (
             None if announced is None else {host: (alive, updated) for host, (alive, updated, _) in announced.items()}
         )
+
+
+def _told_by(shown: tuple[bool, int] | None) -> tuple[Kind, ...]:
+    """The kinds of events by which a server knows what it shows of a host, and since when."""
+    return () if shown is None else (Kind.LISTED, Kind.HEARD, Kind.UP if shown[0] else Kind.DOWN)
 
 
 FAMILY = Family(

@@ -320,7 +320,7 @@ class TableFold(QueryFold):
         if position > log.end and log.whole:
             tally.judged += 1
             place = {"partition": partition, "op": op, "position": position, "end": log.end}
-            tally.violation(rows.seq[at], way="beyond", **place)
+            tally.violation(rows.seq[at], way="beyond", rests_on=(Kind.CHANGELOG,), **place)
         elif query is None or answer is None or position > log.end:
             tally.unjudged += 1
         else:
@@ -359,7 +359,8 @@ class TableFold(QueryFold):
                 about = {"node": node, "stamp": stamp, "partition": partition, "current": current}
                 if wrong:
                     shown = (life.folded.get(partition, -1), seq)
-                    tally.violation(*shown, way="current", passed=most if passed is None else passed, **about)
+                    known = most if passed is None else passed
+                    tally.violation(*shown, way="current", rests_on=(Kind.FOLD,), passed=known, **about)
                 if end < current:
                     tally.violation(seq, way="below", end=end, **about)
             before, last_report = life.ends.get(partition, (end, -1))
@@ -368,7 +369,8 @@ class TableFold(QueryFold):
                 place = {"node": node, "stamp": stamp, "partition": partition, "end": end, "before": before}
                 tally.violation(last_report, seq, way="fell", **place)
             if end > log.end and log.whole:
-                tally.violation(seq, way="end", node=node, stamp=stamp, partition=partition, end=end, true_end=log.end)
+                place = {"node": node, "stamp": stamp, "partition": partition, "end": end}
+                tally.violation(seq, way="end", rests_on=(Kind.CHANGELOG,), true_end=log.end, **place)
 
     def _report_heard(self, rows: Columns, at: int, life: _Life) -> None:
         life.heard[rows.peer[at]] = rows.stamp[at], rows.value[at]
@@ -403,7 +405,10 @@ class TableFold(QueryFold):
         for host in sorted(view.records.keys() | life.records.keys()):
             stamp, text, kept = life.kept.get(self._hosts.nodes.get(host, -1), (-1, 0, -1))
             if host in self._hosts.nodes and view.records.get(host) != (stamp, said(self._words, text, Positions)):
-                tally.violation(kept, rows.seq[at], way="view", node=rows.node[at], op=rows.op[at], host=host)
+                place = {"node": rows.node[at], "op": rows.op[at], "host": host}
+                by = Kind.REPORT if self._hosts.nodes[host] == rows.node[at] else Kind.REPORT_HEARD
+                rests_on = (Kind.REPORT_KEPT,) if kept < 0 else (by,) if text == 0 else ()
+                tally.violation(kept, rows.seq[at], way="view", rests_on=rests_on, **place)
 
     def _records(self, life: _Life) -> dict[str, tuple[int, Positions | None]]:
         """The lag reports that a server keeps, by host; None: what it says cannot be told."""
@@ -422,7 +427,8 @@ class TableFold(QueryFold):
             if stamp is not None and not alive:
                 tally.violation(kept, rows.seq[at], way="dead", stamp=stamp, **place)
             elif alive and stamp != before:
-                tally.violation(kept, rows.seq[at], way="other", **place)
+                rests_on = (Kind.REPORT_KEPT,) if before is None else ()
+                tally.violation(kept, rows.seq[at], way="other", rests_on=rests_on, **place)
 
     def _assigned(self, rows: Columns, at: int, life: _Life) -> None:
         node, epoch, text, seq = rows.node[at], rows.epoch[at], rows.value[at], rows.seq[at]

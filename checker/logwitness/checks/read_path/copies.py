@@ -62,6 +62,7 @@ NOT_HIDDEN = Check(
         "loss": "Stream {op} has a bridge over {lsn}, where {value} was acknowledged, which is a loss.",
     },
     kinds=(Kind.NODESET, Kind.COPY, Kind.ACKNOWLEDGE, Kind.STREAM_GAP),
+    explained_by=frozenset({Kind.INVOKE}),
     columns=("op", "offset", "value"),
 )
 AGREE = Check(
@@ -104,6 +105,7 @@ REBUILT = Check(
         "had all copies of a record of epoch {epoch}.",
     },
     kinds=(Kind.NODESET, Kind.COPY, Kind.ACKNOWLEDGE, Kind.EVENT_LOG),
+    explained_by=frozenset({Kind.TRIM_POINT}),
     columns=("node", "offset", "value"),
 )
 CHECKS = (NOT_LOST, NOT_HIDDEN, AGREE, REBUILT)

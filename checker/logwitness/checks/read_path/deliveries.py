@@ -444,7 +444,8 @@ class DeliveryFold(StreamFold[_Rows]):
         end.judged += 1
         if e.offset != due:
             way = "skipped" if e.offset > due else "again"
-            tiling.violation(before, e.seq, way=way, op=e.op, lsn=shown(e.offset), next=shown(due))
+            rests_on = (Kind.STREAM_RECORD,) if way == "skipped" else ()
+            tiling.violation(before, e.seq, way=way, rests_on=rests_on, op=e.op, lsn=shown(e.offset), next=shown(due))
         if until != NULL and e.last_offset > until:
             end.violation(e.seq, way="beyond", op=e.op, lsn=shown(e.last_offset), until=shown(until))
         elif refused >= 0:
@@ -463,7 +464,8 @@ class DeliveryFold(StreamFold[_Rows]):
         same = is_record and e.offset == lsn and e.value == value
         if not same and (is_record or e.f not in _REFUSALS):
             found = {"op": e.op, "lsn": shown(e.offset)}
-            tally.violation(rejected, e.seq, value=value, rejected=shown(lsn), **found)
+            rests_on = (Kind.STREAM_RECORD,)
+            tally.violation(rejected, e.seq, rests_on=rests_on, value=value, rejected=shown(lsn), **found)
 
     def _as_appended(self, e: _Rows) -> None:
         tally, state = self.tallies[AS_APPENDED.id], self._state

@@ -219,14 +219,17 @@ class GapFold(StreamFold[Rows]):
             each = self._streams.nodesets.of(epoch_of(step)) or nodeset
             if stream.verdict(step, each) < INCOMPLETE:
                 silent = [*members(stream.silent(step, each))]
-                tally.violation(e.seq, way="none", lsn=shown(step), silent=silent, **found)
+                rests_on = stream.told_by
+                tally.violation(e.seq, way="none", rests_on=rests_on, lsn=shown(step), silent=silent, **found)
                 return
         verdict, said = stream.verdict(lsn, nodeset), self.words.text(e.value)
         if said is not None and said != VERDICTS[verdict]:
-            tally.violation(e.seq, way="said", lsn=shown(lsn), said=said, verdict=VERDICTS[verdict], **found)
+            found |= {"lsn": shown(lsn), "said": said, "verdict": VERDICTS[verdict]}
+            tally.violation(e.seq, way="said", rests_on=stream.told_by, **found)
         elif verdict == INCOMPLETE and stream.settings is not None and self._hurries(stream, nodeset, e):
             silent = [*members(stream.worth_waiting(lsn, nodeset))]
-            tally.violation(e.seq, way="grace", lsn=shown(lsn), silent=silent, **found)
+            rests_on = (*stream.told_by, Kind.STREAM_GRACE)
+            tally.violation(e.seq, way="grace", rests_on=rests_on, lsn=shown(lsn), silent=silent, **found)
 
     @staticmethod
     def _hurries(stream: Stream, nodeset: Nodeset, e: Rows) -> bool:
@@ -279,15 +282,17 @@ class GapFold(StreamFold[Rows]):
         newer, answer = stream.answers
         due = stream.rewinding if stream.rewinding >= 0 else stream.emptied
         if due >= 0:
-            tally.violation(due, seq, way="rewind", **found)
+            anew = any(each.filter > 1 for each in stream.shards.values())  # what only a rewind asks for
+            tally.violation(due, seq, way="rewind", rests_on=(Kind.STREAM_REWIND,) if anew else (), **found)
         elif newer > stream.version:
-            tally.violation(answer, seq, way="statuses", known=stream.version, newer=newer, **found)
+            found |= {"known": stream.version, "newer": newer}
+            tally.violation(answer, seq, way="statuses", rests_on=(Kind.STREAM_STATUSES,), **found)
         elif any(each.single and each.filter >= 0 for each in stream.shards.values()) and not self._guaranteed(
             stream, e.offset
         ):
             tally.violation(seq, way="single", **found)
         elif e.f == _LOSS and self._is_first(stream, e.offset):
-            tally.violation(seq, way="first", **found)
+            tally.violation(seq, way="first", rests_on=(Kind.STREAM_RECORD, Kind.STREAM_REWIND), **found)
 
     @staticmethod
     def _is_first(stream: Stream, lsn: int) -> bool:

@@ -151,7 +151,7 @@ class LostShardFold(StreamFold[_Rows]):
             return
         if e.version < rebuilt:
             found = {"peer": e.peer, "op": e.op, "version": e.version, "rebuilt": rebuilt}
-            self._breaks("older", self._elsewhere[e.peer], e.seq, **found)
+            self._breaks("older", self._elsewhere[e.peer], e.seq, may_be_rebuilt=False, **found)
         else:
             self._tally.judged += e.kind == _STARTED
 
@@ -164,9 +164,11 @@ class LostShardFold(StreamFold[_Rows]):
         """Only STARTs from now on are answered by what the shard is now."""
         self._asked = {asked: version for asked, version in self._asked.items() if asked[0] != shard}
 
-    def _breaks(self, way: str, *seqs: int, **found: object) -> None:
+    def _breaks(self, way: str, *seqs: int, may_be_rebuilt: bool = True, **found: object) -> None:
+        """One more violation; a record of the event log may say that the shard was rebuilt, unless there is none."""
         self._tally.judged += 1
-        self._tally.violation(*seqs, way=way, **found)
+        rests_on = (Kind.EVENT_LOG,) if may_be_rebuilt else ()
+        self._tally.violation(*seqs, way=way, rests_on=rests_on, **found)
 
     def _does(self, e: _Rows) -> None:
         """A shard that lost its data stores, seals or ships."""
@@ -176,9 +178,11 @@ class LostShardFold(StreamFold[_Rows]):
     def _says(self, e: _Rows) -> None:
         """It answers a START that came after the loss."""
         if e.kind == _HEARD:
-            self._breaks("said", self._since[e.peer], e.seq, peer=e.peer, op=e.op, lsn=shown(e.offset))
+            found = {"peer": e.peer, "op": e.op, "lsn": shown(e.offset)}
+            self._breaks("said", self._since[e.peer], e.seq, may_be_rebuilt=e.version != 0, **found)
         elif e.reason == _OK:
-            self._breaks("answered", self._since[e.peer], e.seq, peer=e.peer, op=e.op)
+            found = {"peer": e.peer, "op": e.op}
+            self._breaks("answered", self._since[e.peer], e.seq, may_be_rebuilt=e.version != 0, **found)
         else:
             self._tally.judged += 1
 

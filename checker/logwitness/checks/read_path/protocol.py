@@ -65,7 +65,7 @@ class StreamFold(Generic[R]):
         self._rows = rows
         self.compiled = setting.compiled
         self.words: Words = setting.words
-        self.tallies = {check.id: Tally(check, setting.keep) for check in self.checks}
+        self.tallies = {check.id: Tally(check, setting.keep, setting.seen) for check in self.checks}
         self.judged = np.zeros(len(self.checks), dtype=np.int64)
         """Facts that `skim` judged and that break no rule, by place of the check."""
 

@@ -33,6 +33,7 @@ SHIPPER = Check(
         "nobody": "Shards {shards} have copies at {lsn} but passed it over without shipping one to stream {op}.",
     },
     kinds=(Kind.NODESET, Kind.COPY, Kind.STREAM_START, Kind.SHIP),
+    explained_by=frozenset({Kind.TRIM_POINT}),
     columns=("node", "op", "offset", "shards"),
 )
 STORED = Check(

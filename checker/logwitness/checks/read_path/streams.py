@@ -159,6 +159,13 @@ class Stream:
         ignorant = ignorant or self.answers[0] > self.version
         return self.rejected == self.position or self.rewinding >= 0 or in_grace or ignorant
 
+    @property
+    def told_by(self) -> tuple[Kind, ...]:
+        """The kinds of events by which the statuses of shards are known, of those that there must have been."""
+        closing = any(each.reading for shard, each in self.shards.items() if self.statuses.get(shard))
+        versions = (Kind.EVENT_LOG, Kind.STREAM_STATUSES) if max(self.version, self.answers[0]) > 0 else ()
+        return (*versions, Kind.STREAM_CLOSED) if closing else versions
+
     def silent(self, lsn: int, nodeset: Nodeset) -> int:
         """The shards that have said nothing of an LSN."""
         return mask_of(s for s in members(nodeset.shards) if s not in self.shards or self.shards[s].next <= lsn)

@@ -69,6 +69,7 @@ _IS_WANTED = lookup(_OWN)
 _LOST, _DATA = REASONS[ShardWord.LOST], RECORDS[RecordWord.DATA]
 _MOST = 1 << 16
 """A recovery of more LSNs is not judged."""
+_WRITTEN = (Kind.COPY,)
 _STAYS, _EMPTY = CHECKS.index(STAYS), CHECKS.index(EMPTY)
 
 
@@ -233,7 +234,7 @@ class WriteFold(StreamFold[_Rows]):
         if e.record == BRIDGE:
             self._bridges(e, range(first, last + 1), found)
         elif last >= first and not self._has(last, e.recovery):
-            tally.violation(e.seq, way="missing", lsn=shown(last), **found)
+            tally.violation(e.seq, way="missing", rests_on=_WRITTEN, lsn=shown(last), **found)
         elif last > e.epoch << 32 and self._is_majority(e.epoch, shards):
             tally.violation(e.seq, way="open", lsn=shown(last), **found)
 
@@ -252,7 +253,7 @@ class WriteFold(StreamFold[_Rows]):
         tally, writes = self.tallies[SETTLES.id], self._state.writes
         missing = next((lsn for lsn in lsns if not self._has(lsn, e.recovery)), None)
         if missing is not None:
-            tally.violation(e.seq, way="missing", lsn=shown(missing), **found)
+            tally.violation(e.seq, way="missing", rests_on=_WRITTEN, lsn=shown(missing), **found)
             return
         rows = [self._row(lsn) for lsn in lsns]
         if any(row < 0 or writes.run[row] > e.recovery for row in rows):
@@ -260,7 +261,7 @@ class WriteFold(StreamFold[_Rows]):
         data = [0, *(place for place, row in enumerate(rows, 1) if writes.data[row] and not writes.bridge[row])][-1]
         behind = rows[data] if data < len(rows) else -1
         if behind < 0 or not writes.bridge[behind]:
-            tally.violation(e.seq, way="bridge", lsn=shown(lsns.start + data), **found)
+            tally.violation(e.seq, way="bridge", rests_on=_WRITTEN, lsn=shown(lsns.start + data), **found)
 
 
 FAMILY = Family(

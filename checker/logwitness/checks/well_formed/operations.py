@@ -84,6 +84,7 @@ COMPLETES = number(
         sentence="Client {process} was told something of operation {op}, which is not open under that name.",
         fields=_Strange,
         kinds=(Kind.INVOKE,),
+        explained_by=frozenset({Kind.INVOKE}),
         columns=("process", "op", "f"),
         unsettles=CLIENT_KINDS,
         begins_late=True,

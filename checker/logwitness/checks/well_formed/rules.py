@@ -197,6 +197,7 @@ DIRTY = number(
         sentence="Node {node} moved its dirty offset from {before} to {after}, where its events say {reported}.",
         fields=Moved,
         columns=("dirty",),
+        explained_by=frozenset({Kind.TRIM}),
         unsettles=_STATES,
     ),
 )
@@ -210,6 +211,7 @@ FLUSHED = number(
         sentence="Node {node} moved its flushed offset from {before} to {after}, where its events say {reported}.",
         fields=Moved,
         columns=("flushed",),
+        explained_by=frozenset({Kind.TRIM}),
         unsettles=_STATES,
     ),
 )
@@ -225,6 +227,7 @@ HOLE = number(
         kinds=(Kind.APPEND,),
         columns=("offset", "dirty"),
         from_start=True,
+        explained_by=frozenset({Kind.COMPACT}),
         unsettles=_STATES,
     ),
 )

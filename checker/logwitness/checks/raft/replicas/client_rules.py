@@ -224,6 +224,7 @@ READ_LEAVES_NOTHING_OUT = number(
         fields=Returned,
         kinds=(Kind.OBSERVE, Kind.APPEND),
         columns=("node", "process", "offset", "value"),
+        explained_by=frozenset({Kind.TRIM, Kind.COMPACT}),
     ),
 )
 
