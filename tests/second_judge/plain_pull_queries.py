@@ -972,8 +972,14 @@ def heard_was_said(history: History) -> Count:
     count = Count()
     for at, e in enumerate(history.events):
         if e.kind in ("heard", "report_heard", "forwarded", "answer", "give_up", "finish", "rows", "ok", "fail"):
-            count += arrived(history.events[:at], e)
+            count += arrived(since_begun(history.events[:at], e.op), e)
     return count
+
+
+def since_begun(events: list[Event], op: int | None) -> list[Event]:
+    """Without what was said of a query before anybody began it: that is not of this one."""
+    first = next((b.seq for b in events if b.op == op and b.kind in BEGIN), None)
+    return [b for b in events if op is None or b.op != op or (first is not None and first <= b.seq)]
 
 
 def arrived(events: list[Event], e: Event) -> Count:
@@ -1154,9 +1160,12 @@ def against(events: list[Event], e: Event) -> str | None:
     return None if lag <= bound else f"Host excluded because lag {lag} exceeds maximum allowed lag {bound}."
 
 
+BEGIN = ("invoke", "route", "forward")
+
+
 def begun(events: list[Event], op: int) -> bool:
     """Whether anybody has asked a query, routed or forwarded it."""
-    return any(b.kind in ("invoke", "route", "forward") and b.op == op for b in events)
+    return any(b.kind in BEGIN and b.op == op for b in events)
 
 
 def apart(plain: Plain) -> Plain:
