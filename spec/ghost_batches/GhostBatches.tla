@@ -117,8 +117,9 @@ Flush ==
     /\ UNCHANGED <<full, led, commit, log, dirty, known, match, sent>>
 
 (* A restart, after a power loss or not: whole batches that were not flushed may be gone, and a gap goes with the *)
-(* batch behind it. The commit index is learned anew. A request is taken whole or not at all; one that is broken *)
-(* off by a crash leaves a log that ends before its ghost, as if the request had been a shorter one.            *)
+(* batch behind it. The commit index is learned anew; to keep it would be right too, as what it covers is flushed. *)
+(* A request is taken whole or not at all; one that is broken off by a crash leaves a log that ends before its    *)
+(* ghost, as if the request had been a shorter one.                                                           *)
 Restart(end) ==
     /\ end \in flushed..dirty
     /\ log' = Only(log, {o \in DOMAIN log : o <= end})

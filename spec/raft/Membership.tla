@@ -99,7 +99,8 @@ ChangeVoters(n, voters) ==
     /\ UNCHANGED <<term, vote, role, votes, commit, match>>
     /\ Follow
 
-(* A vote is kept within its term.                                                                            *)
+(* A vote is kept within its term. In a later one, whose leader it hears, a node might as well keep the name: it only   *)
+(* votes for nobody else then.                                                                                *)
 VoteIn(n, t) == [vote EXCEPT ![n] = IF t = term[n] THEN @ ELSE Nobody]
 
 (* A node hears the leader of term t: what differs is cut, the next entry is written, the leader learns it.    *)

@@ -91,6 +91,7 @@ def _without(formulas: Mapping[str, Formula], without: frozenset[str]) -> list[F
 
 SUFFIX_IS_COMPARED, INSTALL_IS_DURABLE = "suffix-is-compared", "install-is-durable"
 TERM_IS_SAVED, PREVIOUS_IS_COMPARED = "term-is-saved", "previous-is-compared"
+ANSWERS_IN_TERM = "answers-in-term"
 
 SIZES = {Node: 3, Index: 3, TermSort: 4, Count.sort: 2, Commit: 2, Quorum: 3, Name: 4, **quorums.SIZES}
 """Counterexamples are looked for with three nodes, two entries, three terms beside the first."""
@@ -192,6 +193,8 @@ def _take(make: MakeStep, rules: Rules, without: frozenset[str], world: World) -
         step = install_snapshot(world.before(), rules, Choice(), compared=compared, durable=durable)
     if make is append_entries:
         step = append_entries(world.before(), rules, Choice(), compared=PREVIOUS_IS_COMPARED not in without)
+    if make is reply:
+        step = reply(world.before(), rules, Choice(), in_term=ANSWERS_IN_TERM not in without)
     if make is take_snapshot:
         step = take_snapshot(world.before(), rules, Choice(), saved=TERM_IS_SAVED not in without)
     if "truncation-lowers-flushed" in without:
@@ -373,6 +376,13 @@ TWINS = (
         "append-entries/logs",
         "log-matching",
         without=frozenset({PREVIOUS_IS_COMPARED}),
+    ),
+    Twin(
+        "answers-of-later-terms",
+        "an answer given in a later term counts for the leader of an earlier one",
+        "reply/logs",
+        "choosable-is-in-later-logs",
+        without=frozenset({ANSWERS_IN_TERM}),
     ),
     Twin(
         "vote-twice",

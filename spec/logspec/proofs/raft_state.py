@@ -476,10 +476,16 @@ def restart(s: State, rules: Rules, c: Choice) -> Step:
 # -- the steps: replies and commits -------------------------------------------------------------------------------
 
 
-def reply(s: State, rules: Rules, c: Choice) -> Step:
-    """A follower answers its leader with its offsets; how far that counts as durable is a rule."""
+def reply(s: State, rules: Rules, c: Choice, *, in_term: bool = True) -> Step:
+    """A follower answers its leader with its offsets; how far that counts as durable is a rule.
+
+    For a twin, it is not asked whether it is still ``in_term``; its log is the leader's up to v all the same.
+    """
     counted = EXECUTOR.call(rules.replicated_flushed, s.dirty(c.n), s.flushed(c.n), c.v)
     guard = z3.And(s.at(c.n, c.t), s.verified(c.n, c.v), _may_send(s, rules, c.n, c.t))
+    if not in_term:
+        same = z3.And(s.entry(c.n, c.v, c.u), s.term_log(c.t, c.v, c.u))
+        guard = z3.And(s.at(c.n, c.old), Epoch.below(c.t, c.old), s.disk_at(c.n, c.old), same)
     added = lambda n, t, i: z3.And(n == c.n, t == c.t, Offset.at_most(i, counted))
     after = replace(s, replied=lambda n, t, i: z3.Or(s.replied(n, t, i), added(n, t, i)))
     return Step("reply", guard, after)
