@@ -13,8 +13,8 @@ from logspec.toolchain import Toolchain
 
 WATCHED = {
     "raft/FlushedRaft": ("raft-four-nodes", "raft-divergence-partly-heard", "raft-old-term"),
-    "raft/Membership": ("sessions", "membership-two-founders", "membership"),
-    "raft/Snapshots": ("snapshots", "snapshots-summed"),
+    "raft/Membership": ("sessions", "membership-two-founders"),
+    "raft/Snapshots": ("snapshots",),
     "raft/Sessions": ("sessions",),
     "ghost_batches/GhostBatches": ("ghost-batches",),
 }
@@ -22,6 +22,8 @@ WATCHED = {
 LARGER = {
     'FlushedRaft.AppendConfiguration: role[n] = "leader"': "raft-divergence-behind",
     "FlushedRaft.FollowerAppend: HoldsPrevious(n, end)": "raft-divergence-behind",
+    "Membership.ChangeVoters: MayChange(Len(log[n]), commit[n])": "membership",
+    "Snapshots.Install: s.term >= term[n]": "snapshots-summed",
 }
 """Guards that only larger models miss."""
 GUARDS = {
