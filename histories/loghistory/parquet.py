@@ -41,6 +41,7 @@ BATCH_TEXT = 16 << 20
 """Bytes of ``text`` in a batch: a dictionary can hold one long text for a million events."""
 
 _TYPES = {c.name: c.type for c in COLUMNS}
+_CODED = pa.dictionary(pa.int32(), pa.string())
 _DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, MemoryError, OverflowError)
 
 
@@ -67,11 +68,14 @@ def read(
     columns: Sequence[str] | None = None,
     kinds: frozenset[str] | None = None,
     batch_rows: int = 1 << 16,
+    *,
+    coded_texts: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The events of a file as record batches with the wanted columns, in the order and types of the schema.
 
-    ``columns`` None: all; ``kinds`` None: all. Events are checked as far as the columns read show them; what has to
-    be refused goes to ``quarantine``, a row group that cannot be read as a whole.
+    ``columns`` None: all; ``kinds`` None: all; ``coded_texts``: ``text`` may be dictionary encoded. Events are checked
+    as far as the columns read show them; what has to be refused goes to ``quarantine``, a row group that cannot be read
+    as a whole.
     """
     wanted = columns_in_order(columns)
     with _opened(path) as (file, version):
@@ -82,7 +86,7 @@ def read(
             rows = file.metadata.row_group(group).num_rows
             done = 0
             try:
-                for batch in _group(file, group, wanted, kinds, batch_rows, unpacked):
+                for batch in _group(file, group, wanted, kinds, batch_rows, unpacked, coded_texts):
                     good, last_seq = _good(batch, version, first + done, path, quarantine, last_seq)
                     done += batch.num_rows
                     chosen = good if kinds is None else of_kinds(good, kinds)
@@ -200,6 +204,7 @@ def _group(
     kinds: frozenset[str] | None,
     batch_rows: int,
     unpacked: _Unpacked,
+    coded_texts: bool,
 ) -> Iterator[pa.RecordBatch]:
     """The batches of a row group; if it has no wanted kind, its kinds alone."""
     names = set(wanted)
@@ -215,7 +220,7 @@ def _group(
             if not pa.types.is_integer(column.type):
                 _validate(column)
         for part in unpacked.parts(batch):
-            yield _with_columns(part, [name for name in _TYPES if name in names])
+            yield _with_columns(part, [name for name in _TYPES if name in names], coded_texts)
 
 
 def _validate(column: pa.Array) -> None:
@@ -252,15 +257,18 @@ def _as_line(batch: pa.RecordBatch, row: int) -> bytes:
     return msgspec.json.encode({name: value for name, value in event.items() if value is not None})
 
 
-def _with_columns(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+def _with_columns(batch: pa.RecordBatch, names: Sequence[str], coded_texts: bool) -> pa.RecordBatch:
     """The columns of these names in the types of the schema; one that the file lacks is null."""
-    arrays = []
+    schema = schema_of(names)
+    arrays: list[pa.Array] = []
     for name in names:
         index = batch.schema.get_field_index(name)
         found = batch.column(index) if index >= 0 else pa.nulls(batch.num_rows)
+        if name == "text" and coded_texts and found.type == _CODED:
+            schema = schema.set(len(arrays), schema.field("text").with_type(_CODED))
         try:
-            arrays.append(cast(found, _TYPES[name]))
+            arrays.append(cast(found, schema.field(name).type))
         except pa.ArrowInvalid:
             remedy = f"every value must be {expected(_TYPES[name])}"
             raise _Misfit(name, "a value that does not fit", remedy) from None
-    return pa.RecordBatch.from_arrays(arrays, schema=schema_of(names))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -105,10 +105,13 @@ class RunSource:
         columns: Iterable[str] | None = None,
         kinds: Collection[str] | None = None,
         batch_rows: int = BATCH_ROWS,
+        *,
+        coded_texts: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """The events in order, as record batches of at most ``batch_rows`` rows.
 
-        ``columns`` None: all of the schema, else those, in its order and types; ``kinds`` None: events of all kinds.
+        ``columns`` None: all of the schema, else those, in its order and types; ``kinds`` None: events of all kinds;
+        ``coded_texts``: the column ``text`` may come dictionary encoded, which saves who counts texts much.
         Memory does not grow with the run. Bad input is a `HistoryError`; events before it were given already.
         """
         wanted = columns_in_order(columns)
@@ -118,7 +121,7 @@ class RunSource:
         try:
             if self.format is Format.PARQUET:
                 looked_at = None if self._lenient else wanted
-                for batch in parquet.read(self.events, aside, looked_at, chosen, batch_rows):
+                for batch in parquet.read(self.events, aside, looked_at, chosen, batch_rows, coded_texts=coded_texts):
                     yield batch if looked_at is not None else batch.select(wanted)
             else:
                 for batch in self._lines(aside):

@@ -55,10 +55,10 @@ def test_a_run_of_nodes_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
         source: RunSource,
         columns: Iterable[str] | None = None,
         kinds: Collection[str] | None = None,
-        batch_rows: int = 1 << 15,
+        **how: Any,  # noqa: ANN401
     ) -> Iterator[pa.RecordBatch]:
         read.append(columns)
-        return batches_of(source, columns, kinds, batch_rows)
+        return batches_of(source, columns, kinds, **how)
 
     monkeypatch.setattr(RunSource, "batches", noted)
     assert check_model(source, model_of(source)).exit_status == 0

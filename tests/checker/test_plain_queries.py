@@ -15,7 +15,6 @@ import pytest
 from loghistory import open_run
 from logwitness import check
 from logwitness.checks import families
-from logwitness.checks.codes import Words
 from logwitness.checks.columns import Reader
 from logwitness.checks.kernel import available
 from logwitness.checks.pull_queries.plain_queries import Plain, PlainQueries
@@ -31,6 +30,7 @@ from logwitness.checks.pull_queries.plain_queries.reading import (
     VIEW,
     Reading,
 )
+from logwitness.checks.words import Words
 
 RUNS = Path(__file__).parents[2] / "histories" / "runs" / "pull_queries"
 NAMES = sorted(path.name for path in RUNS.iterdir())
@@ -174,7 +174,7 @@ def test_a_text_counts_only_as_what_its_event_says() -> None:
     for number, kind in enumerate(kinds):
         rows[places[kind]] |= {"text": texts[kinds[(number + 3) % len(kinds)]]}
     strange = pa.Table.from_pylist(rows, schema=table.schema)
-    assert found(strange)[0].views[places["route"]] < 0
+    assert found(strange)[0].said[places["route"]] < 0
     same(strange, configuration)
 
 

@@ -6,7 +6,7 @@ because compiled kernels freeze them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -97,16 +97,16 @@ CARRIES_STATE = lookup(STATE_KINDS)
 MADE_BY_NODES = (APPEND, COMPACT, TRIM)
 """What puts entries into a log, or takes them out, without a client that is seen to ask for it."""
 
-_WORDS = {word: code for code, word in enumerate(dict.fromkeys((*words_of("f", [Kind.FAULT]), *words_of("f"))), 1)}
+F_WORDS = {word: code for code, word in enumerate(dict.fromkeys((*words_of("f", [Kind.FAULT]), *words_of("f"))), 1)}
 """The words of column ``f`` that a vocabulary declares. Faults come first: the loss account has room for a few dozen
 codes, and 0 means no fault there."""
 
-F_APPEND, F_TAIL = _WORDS[Operation.APPEND], _WORDS[Operation.TAIL]
-F_READ, F_READ_COMMITTED = _WORDS[Operation.READ], _WORDS[Operation.READ_COMMITTED]
-F_READ_LINEARIZABLE = _WORDS[Operation.READ_LINEARIZABLE]
-F_FINAL_READ = _WORDS[Operation.FINAL_READ]
+F_APPEND, F_TAIL = F_WORDS[Operation.APPEND], F_WORDS[Operation.TAIL]
+F_READ, F_READ_COMMITTED = F_WORDS[Operation.READ], F_WORDS[Operation.READ_COMMITTED]
+F_READ_LINEARIZABLE = F_WORDS[Operation.READ_LINEARIZABLE]
+F_FINAL_READ = F_WORDS[Operation.FINAL_READ]
 """A read of everything, and the phase of such reads."""
-F_HEAL = _WORDS[Phase.HEAL]
+F_HEAL = F_WORDS[Phase.HEAL]
 """The phase in which all faults end."""
 READS = (F_READ, F_READ_COMMITTED, F_READ_LINEARIZABLE, F_FINAL_READ)
 OF_LOGS = frozenset(
@@ -125,68 +125,20 @@ OF_LOGS = frozenset(
 
 def word_code(word: str) -> int:
     """The code of a word of column ``f`` that a vocabulary declares; KeyError if none does."""
-    return _WORDS[word]
+    return F_WORDS[word]
 
 
-FAULT_WIPE = _WORDS[FaultWord.WIPE]
+FAULT_WIPE = F_WORDS[FaultWord.WIPE]
 """Column ``f`` of a fault: the node's disk was emptied."""
-FAULT_POWER = _WORDS[FaultWord.POWER_LOSS]
+FAULT_POWER = F_WORDS[FaultWord.POWER_LOSS]
 """Column ``f`` of a fault: the surroundings cut the power of something. A black-box run has no power_loss events."""
-FAULT_POWER_MIDWAY = _WORDS[FaultWord.POWER_LOSS_MIDWAY]
-FAULT_TRIM = _WORDS[FaultWord.TRIM]
-FAULT_COMPACT = _WORDS[FaultWord.COMPACT]
-FAULT_CRASH = _WORDS[FaultWord.CRASH]
-FAULT_STORAGE = _WORDS[FaultWord.STORAGE_ERROR]
-FAULT_FSYNC = _WORDS[FaultWord.FSYNC_ERROR]
-FAULT_OPEN = _WORDS[FaultWord.OPEN_ERROR]
-
-_FIRST_FREE = len(_WORDS) + 1
-_MOST_WORDS = 1 << 14
-
-
-class Words:
-    """Codes of column ``f``: the known ones, and one for every other word that occurs, up to a limit. And of texts."""
-
-    def __init__(self) -> None:
-        self._codes = dict(_WORDS)
-        self._names = {code: name for name, code in _WORDS.items()}
-        self._text_codes: dict[str, int] = {}
-        self._texts: list[str] = []
-
-    def code(self, word: str) -> int:
-        """The word's code; `OTHER` when there are too many."""
-        code = self._codes.get(word)
-        if code is None:
-            code = _FIRST_FREE + len(self._codes) - len(_WORDS)
-            if code >= _MOST_WORDS:
-                return OTHER
-            self._codes[word] = code
-            self._names[code] = word
-        return code
-
-    def name(self, code: int) -> str:
-        """The word with this code. Raises KeyError if there is none, as for `OTHER`."""
-        return self._names[code]
-
-    def text_codes(self, texts: Sequence[str]) -> list[int]:
-        """What stands for texts, no two of them equal, in the column ``value``: the same for equal ones, and below all
-        values."""
-        known = self._text_codes
-        new = [text for text in texts if text not in known]
-        known.update(zip(new, range(NULL + 1 + len(self._texts), NULL + 1 + len(self._texts) + len(new)), strict=True))
-        self._texts.extend(new)
-        return [*map(known.__getitem__, texts)]
-
-    @property
-    def texts(self) -> Sequence[str]:
-        """The texts in the order of their codes, from ``NULL + 1`` on."""
-        return self._texts
-
-    def text(self, code: int) -> str | None:
-        """The text that a code stands for; None if it stands for none."""
-        place = code - NULL - 1
-        return self._texts[place] if 0 <= place < len(self._texts) else None
-
+FAULT_POWER_MIDWAY = F_WORDS[FaultWord.POWER_LOSS_MIDWAY]
+FAULT_TRIM = F_WORDS[FaultWord.TRIM]
+FAULT_COMPACT = F_WORDS[FaultWord.COMPACT]
+FAULT_CRASH = F_WORDS[FaultWord.CRASH]
+FAULT_STORAGE = F_WORDS[FaultWord.STORAGE_ERROR]
+FAULT_FSYNC = F_WORDS[FaultWord.FSYNC_ERROR]
+FAULT_OPEN = F_WORDS[FaultWord.OPEN_ERROR]
 
 REASONS = {word: code for code, word in enumerate(words_of("reason"))}
 SUCCESS, TRUNCATED = REASONS[Resolution.SUCCESS], REASONS[Resolution.TRUNCATED]
@@ -203,5 +155,5 @@ ROLE_CANDIDATE, ROLE_LEARNER = ROLES[Role.CANDIDATE], ROLES[Role.LEARNER]
 ACKS_ALL, ACKS_LEADER, ACKS_NONE = Acks.ALL, Acks.LEADER, Acks.NONE
 ACKS_NAMES = {ACKS_ALL: "all", ACKS_LEADER: "1", ACKS_NONE: "0"}
 
-FROZEN = repr((tuple(map(str, KINDS)), _WORDS, REASONS, ROLES, RECORDS))
+FROZEN = repr((tuple(map(str, KINDS)), F_WORDS, REASONS, ROLES, RECORDS))
 """All codes that follow from the vocabularies: compiled loops freeze them."""

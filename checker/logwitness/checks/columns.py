@@ -15,6 +15,8 @@ from loghistory.errors import HistoryError
 from loghistory.schema import COLUMNS, SCHEMA
 
 from . import codes
+from .kernel import kernel
+from .words import Words
 
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
@@ -158,13 +160,22 @@ def with_blanks(held: Mapping[str, Array]) -> Columns:
 
 
 class Reader:
-    """Turns record batches of the schema into `Columns`; ``words`` remembers texts: equal ones are equal values."""
+    """Turns record batches of the schema into `Columns`; ``words`` remembers texts: equal ones are equal values.
 
-    def __init__(self, name: str, wanted: Collection[str], words: codes.Words) -> None:
+    The column ``text`` may be dictionary encoded.
+    """
+
+    def __init__(self, name: str, wanted: Collection[str], words: Words, *, compiled: bool = False) -> None:
         self._name = name
         self._wanted = held_for(wanted)
         self._words = words
         self._blank: dict[str, Array] = {}
+        self._texts: pa.StringArray = pa.array([], pa.string())
+        self._text_codes = np.zeros(0, np.int64)
+        """Of the dictionary of the last batch."""
+        self._compiled = compiled
+        if compiled:
+            words.keep_bytes()
 
     @property
     def reads(self) -> frozenset[str]:
@@ -209,7 +220,11 @@ class Reader:
         if name in _WORDS:
             known = _WORDS[name]
             return coded(column, lambda word: known.get(word, codes.OTHER), codes.OTHER, dtype)
-        return filled(column, _NULLS[name], dtype)
+        if not self._compiled or not column.null_count:
+            return filled(column, _NULLS[name], dtype)
+        found = np.empty(len(column), dtype)
+        _fill.compiled(slots(column), valid(column), _NULLS[name], found)
+        return found
 
     def _blanks(self, name: str, rows: int) -> Array:
         """A column of nulls; kept, because most batches are of the same size."""
@@ -222,13 +237,35 @@ class Reader:
         texts = batch.column("text")
         if texts.null_count == len(texts):
             return value
-        concerned = np.flatnonzero(pc.is_valid(texts).to_numpy(zero_copy_only=False) & (value == codes.NULL))
-        value = value.copy()
+        if not pa.types.is_dictionary(texts.type) or texts.dictionary.null_count:
+            texts = texts.cast(pa.string()).dictionary_encode()
         # Below all 64-bit values that stand for themselves in practice, above NULL.
-        coded = texts.take(pa.array(concerned)).dictionary_encode()
-        codes_of = np.array(self._words.text_codes(coded.dictionary.to_pylist()), dtype=value.dtype)
-        value[concerned] = codes_of[coded.indices.to_numpy()]
-        return value
+        of_texts = self._codes_of(texts.dictionary.cast(pa.string())).take(slots(texts.indices), mode="clip")
+        return np.where(valid(texts) & (value == codes.NULL), of_texts, value)
+
+    def _codes_of(self, texts: pa.StringArray) -> Ints:
+        """What stands for the texts of a dictionary: mostly it is that of the batch before, or begins like it."""
+        known = len(self._texts)
+        if not known or not texts[:known].equals(self._texts):
+            known = 0
+        if known < len(texts):
+            self._text_codes = np.concatenate((self._text_codes[:known], self._words.text_codes(texts[known:])))
+            self._texts = texts
+        return self._text_codes
+
+
+@kernel
+def _fill(values: Array, given: Array, null: int, found: Array) -> None:
+    """Put another number in place of those that are not given."""
+    for i in range(len(found)):
+        found[i] = values[i] if given[i] else null
+
+
+def by_number(numbers: Array) -> Ints:
+    """The places of some numbers in their order, of equal ones in that of the places."""
+    if len(numbers) and numbers.min() >= -1 and numbers.max() < 1 << 15:
+        numbers = numbers.astype(np.int16)  # sorted several times faster
+    return np.argsort(numbers, kind="stable")
 
 
 def read_only(values: Array) -> Array:

@@ -28,8 +28,9 @@ import numpy as np
 
 from loghistory.schema import SCHEMA, Kind
 
-from .codes import FAULT, INVOKE, Words, code
+from .codes import FAULT, INVOKE, code
 from .sentences import fields_of, listed, worded
+from .words import Words
 
 if TYPE_CHECKING:
     from .columns import Columns

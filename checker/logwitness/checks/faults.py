@@ -23,12 +23,12 @@ from .codes import (
     FAULT_STORAGE,
     FAULT_WIPE,
     POWER_LOSS,
-    Words,
 )
 from .columns import Ints
 from .contract import Loss
 from .hashing import grown
 from .kernel import kernel, part
+from .words import Words
 
 CAUSES = ("wipe", "power_loss", "storage_error", "compaction", "acks", "appended again", "gap")
 """What excuses a fact that breaks a rule: a disk that was emptied; what was not flushed when power went or a flush

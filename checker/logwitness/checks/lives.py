@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from .codes import ENDS, NULL
-from .columns import Array, Columns, Ints
+from .codes import ENDS, NULL, among
+from .columns import Array, Columns, Ints, by_number
 
 NO_TURN = -1
 
@@ -20,9 +20,9 @@ def between_turns(columns: Columns, begins_life: int, is_deed: Array) -> Iterato
     the places of what follows, up to the next turn.
     """
     kinds, own = columns.kind, (columns.node >= 0) & (columns.process == NULL)
-    turns = np.isin(kinds, (begins_life, *ENDS)) & own
+    turns = among(kinds, (begins_life, *ENDS)) & own
     places = np.flatnonzero(turns | (is_deed[kinds] & own))
-    order = places[np.argsort(columns.node[places], kind="stable")]
+    order = places[by_number(columns.node[places])]
     begins = np.flatnonzero(turns[order] | (np.diff(columns.node[order], prepend=-1) != 0)).tolist()
     for begin, end in zip(begins, [*begins[1:], len(order)], strict=False):
         first = int(order[begin])

@@ -69,7 +69,7 @@ class Watch:
             if not each.is_ground or any(check.id in self._ids for check in each.checks)
         ]
         columns = {column for family in families for column in family.columns}
-        self._reader = Reader("memory", columns, self._setting.words)
+        self._reader = Reader("memory", columns, self._setting.words, compiled=self._setting.compiled)
         self._logs = Logs(families, self._setting)
         self._events = 0
 
@@ -102,8 +102,14 @@ class _Memory(RunSource):
         self._batches = list(checked(table, str(here)))
 
     def batches(
-        self, columns: Iterable[str] | None = None, kinds: Collection[str] | None = None, batch_rows: int = 0
+        self,
+        columns: Iterable[str] | None = None,
+        kinds: Collection[str] | None = None,
+        batch_rows: int = 0,
+        *,
+        coded_texts: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """The events in order; all kinds, in the batches that the table has."""
+        del coded_texts
         wanted = columns_in_order(columns)
         return (batch.select(wanted) for batch in self._batches)

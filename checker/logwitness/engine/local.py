@@ -29,7 +29,7 @@ from .read_ahead import read_ahead
 from .run import RunVerdict, exit_status, together
 from .voters import configured_number, configured_voters, numbered_voters
 
-BATCH_ROWS = 1 << 15
+BATCH_ROWS = 1 << 16
 """Events that are judged at once: folds make room for all that these may bring, which is not to outgrow the caches."""
 
 Progress = Callable[[int], None]
@@ -172,7 +172,8 @@ def judge_logs(
     ``batches`` gives the events in order, with the columns that it is told; ``doubt`` sees them too. Families may be
     judged apart from each other, and so may logs.
     """
-    reader = Reader(name, {column for family in families for column in family.columns}, setting.words)
+    wanted = {column for family in families for column in family.columns}
+    reader = Reader(name, wanted, setting.words, compiled=setting.compiled)
     logs = Logs(families, setting)
     events = 0
 
@@ -231,7 +232,7 @@ def _name(source: RunSource | pa.Table) -> str:
 
 def _batches(source: RunSource | pa.Table, columns: Iterable[str] | None) -> Iterator[pa.RecordBatch]:
     if isinstance(source, RunSource):
-        return source.batches(columns, batch_rows=BATCH_ROWS)
+        return source.batches(columns, batch_rows=BATCH_ROWS, coded_texts=True)
     table = source
     if columns is not None:
         wanted = set(columns)

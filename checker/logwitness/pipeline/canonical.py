@@ -69,12 +69,14 @@ class Canonical(RunSource):
         columns: Iterable[str] | None = None,
         kinds: Collection[str] | None = None,
         batch_rows: int = BATCH_ROWS,
+        *,
+        coded_texts: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """As for every run source. The first reading to the end is the sweep."""
         wanted = columns_in_order(columns)
         chosen = None if kinds is None else frozenset(map(str, kinds))
         if self.swept and self.small is None:
-            yield from read_parquet(self.file, Strict(), wanted, chosen, batch_rows)
+            yield from read_parquet(self.file, Strict(), wanted, chosen, batch_rows, coded_texts=coded_texts)
             return
         for batch in self.small if self.swept and self.small is not None else self._sweep(batch_rows):
             some = batch if chosen is None else of_kinds(batch, chosen)

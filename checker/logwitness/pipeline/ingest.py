@@ -26,8 +26,8 @@ from loghistory.columns import joined
 from loghistory.schema import schema_in
 
 from ..checks import families
-from ..checks.codes import Words
 from ..checks.contract import Setting, Verdict
+from ..checks.words import Words
 from ..directories import histories_in
 from ..engine.doubt import Doubt
 from ..engine.local import events_at, setting_of, unfamiliar, vocabulary_of

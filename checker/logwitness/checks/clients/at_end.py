@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..codes import ACKS_ALL, NULL, Words
+from ..codes import ACKS_ALL, NULL
 from ..columns import Array, Columns, Ints
 from ..contract import Loss
 from ..faults import (
@@ -26,6 +26,7 @@ from ..faults import (
     ledger_lines,
 )
 from ..findings import Findings, excuse, report
+from ..words import Words
 from .rules import (
     ABORTED_READ,
     INCONSISTENT_OFFSET,

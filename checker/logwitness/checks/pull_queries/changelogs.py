@@ -5,15 +5,16 @@ Where the record of a changelog begins is not judged. Source: pull-queries.md#ch
 
 from __future__ import annotations
 
-import msgspec
 import numpy as np
 
 from loghistory.schema import Kind
 
-from ..codes import NULL, Words, code
+from ..codes import NULL, code
 from ..columns import Columns, Ints
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
 from ..one_by_one import OneByOne
+from ..words import Words
+from .plain_queries import READS, PlainQueries, plain_queries
 from .protocol import PULL_QUERIES, Record, said
 
 ORDER = Check(
@@ -31,7 +32,6 @@ ORDER = Check(
     columns=("partition", "offset"),
 )
 _CHANGELOG = code(Kind.CHANGELOG)
-_RECORDS = msgspec.json.Decoder(list[Record])
 
 
 class ChangelogFold:
@@ -41,6 +41,8 @@ class ChangelogFold:
         self._tally = Tally(ORDER, setting.keep)
         self._offsets = OneByOne()
         self._words: Words = setting.words
+        self._compiled = setting.compiled
+        self._finder: PlainQueries | None = None
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the log."""
@@ -52,29 +54,23 @@ class ChangelogFold:
 
     def _epochs(self, columns: Columns, shown: Ints) -> None:
         """Compare the epochs of these events with those that their texts state."""
-        codes = columns.value[shown].tolist()
-        epochs = columns.epoch[shown].tolist()
-        for at, stated, epoch in zip(shown.tolist(), self._stated(codes), epochs, strict=True):
-            if stated is None:
+        right = np.zeros(len(shown), bool)
+        if self._compiled:
+            self._finder = self._finder or plain_queries(self._words, columns)
+            found = self._finder.of(columns)
+            at = found.said[shown]
+            right = (at >= 0) & (found.numbers[at] == columns.epoch[shown])
+        self._tally.judged += int(np.count_nonzero(right))
+        others = shown[~right]
+        for place, (epoch, text) in zip(others.tolist(), columns.rows(others, "epoch", "value"), strict=True):
+            record = said(self._words, text, Record)
+            if record is None:
                 continue
             self._tally.judged += 1
-            if stated != epoch:
-                place = {"partition": int(columns.partition[at]), "offset": int(columns.offset[at])}
-                found = {"epoch": epoch if epoch != NULL else "none", "stated": stated}
-                self._tally.violation(int(columns.seq[at]), way="epoch", **place, **found)
-
-    def _stated(self, codes: list[int]) -> list[int | None]:
-        """The epochs that texts state, by their codes: all texts are read at once if all are of records."""
-        texts = [self._words.text(each) for each in codes]
-        try:
-            records = _RECORDS.decode(f"[{','.join(text for text in texts if text is not None)}]")
-        except (msgspec.MsgspecError, ValueError, RecursionError):
-            records = []
-        if len(records) == len(texts) - texts.count(None):
-            whole = iter(records)
-            return [None if text is None else next(whole).epoch for text in texts]
-        read = [said(self._words, each, Record) for each in codes]
-        return [None if record is None else record.epoch for record in read]
+            if record.epoch != epoch:
+                offset = {"partition": int(columns.partition[place]), "offset": int(columns.offset[place])}
+                stated = {"epoch": epoch if epoch != NULL else "none", "stated": record.epoch}
+                self._tally.violation(int(columns.seq[place]), way="epoch", **offset, **stated)
 
     def violated(self) -> frozenset[str]:
         """The ids of the checks that are violated so far (`Watchful`)."""
@@ -90,7 +86,7 @@ FAMILY = Family(
     "pull_queries_changelogs",
     (ORDER,),
     frozenset({Kind.CHANGELOG}),
-    ("partition", "offset", "epoch", "value"),
+    (*READS, "epoch"),
     ChangelogFold,
     PULL_QUERIES,
     reads_texts=True,

@@ -15,9 +15,10 @@ import numpy as np
 from loghistory.schema import Kind
 from loghistory.vocabularies.pull_queries import VOCABULARY
 
-from ..codes import OK, Words
+from ..codes import OK
 from ..columns import Array, Columns
 from ..contract import Check, Protocol, Setting, Tally, Verdicts, violated
+from ..words import Words
 
 PULL_QUERIES = Protocol("pull-queries", frozenset(Kind(kind.word) for kind in VOCABULARY.kinds))
 

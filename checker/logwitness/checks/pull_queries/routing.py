@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 
 from loghistory.schema import Kind
 
-from ..codes import FAIL, INFO, INVOKE, OK, Words, code, lookup
+from ..codes import FAIL, INFO, INVOKE, OK, code, lookup
 from ..columns import Columns
 from ..contract import Check, Family, Setting
+from ..words import Words
 from .plain_queries import READS, QueryFold, state
 from .protocol import PULL_QUERIES, UNAVAILABLE, Asked, Assigned, Finished, Queries, Query, Server, View, said
 

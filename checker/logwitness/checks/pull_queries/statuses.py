@@ -461,7 +461,7 @@ class StatusFold(SkimmingFold[_Rows]):
 
     def more(self, held: Mapping[str, Array]) -> dict[str, Array]:
         """See `SkimmingFold`."""
-        return {"viewed": np.full(len(held["kind"]), NOWHERE) if self._plain is None else self._plain.views}
+        return {"viewed": np.full(len(held["kind"]), NOWHERE) if self._plain is None else self._plain.said}
 
     def make_room(self, rows: _Rows) -> None:
         """See `SkimmingFold`."""

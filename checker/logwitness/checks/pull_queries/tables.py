@@ -7,20 +7,22 @@ Sources: pull-queries.md#materialised-state, pull-queries.md#assignment, pull-qu
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
+from itertools import pairwise
 
-import msgspec
 import numpy as np
 
 from loghistory.schema import Kind
 
-from ..codes import FAIL, INFO, INVOKE, MAX_OFFSET, OK, code, lookup
+from ..codes import FAIL, INFO, INVOKE, OK, code, lookup
 from ..columns import Columns, Ints
 from ..contract import Check, Family, Setting
-from .plain_queries import READS, QueryFold, state
+from .plain_queries import READS, Plain, QueryFold, state
 from .plain_queries.overwritten import for_tables
+from .plain_queries.reading import INTEGER, NONE, WORD
 from .protocol import PULL_QUERIES, Assigned, Filter, Positions, Queries, Query, Record, Rows, Status, View, said
+from .skimming import NOWHERE
 
 ROWS = Check(
     id="rows-are-the-table",
@@ -151,8 +153,6 @@ _SERVE, _CHANGELOG, _FOLD, _REPORT, _REPORT_HEARD, _REPORT_KEPT, _ASSIGNED, _ROU
 
 _OF_CLIENTS = frozenset({Kind.INVOKE, Kind.OK, Kind.FAIL, Kind.INFO})
 _IS_WANTED = lookup(_KINDS | _OF_CLIENTS)
-_LOOK_AT_LOGS = frozenset({_CHANGELOG, _REPORT, _ANSWER, _ROWS})
-_RECORDS = msgspec.json.Decoder(list[Record])
 _FACTS = {ROWS.id: state.TABLE_ROWS, TIMES.id: state.VIEWS, PREFIXES.id: state.VIEWS}
 
 Value = int | float | str
@@ -171,12 +171,53 @@ class Changelog:
         """Whether nothing was shown that could not be folded."""
         self._positions: dict[str, list[int]] = {}
         self._values: dict[str, list[Value | None]] = {}
+        self._ahead: list[int] = []  # the last offsets taken, before anybody could look at them: the events
 
-    def show(self, offset: int, record: Record | None, own: bool) -> None:
-        """Take the next offset; ``own``: a record of Raft's own, which changes nothing."""
+    def forget_events(self) -> None:
+        """Nobody looks at a place before those taken so far any more."""
+        self._ahead.clear()
+
+    def end_at(self, seq: int) -> int:
+        """How many offsets were known before an event."""
+        return self.end - len(self._ahead) + bisect_left(self._ahead, seq)
+
+    def take(self, seqs: Ints, offsets: Ints, at: Ints, found: Plain) -> bool:
+        """Take offsets of one epoch ahead, ``at``: where it is said what they hold; whether they are such."""
+        numbers, records = found.numbers, np.flatnonzero(at >= 0)
+        said = at[records]
+        in_order = offsets[0] == self.end and bool((np.diff(offsets) == 1).all())
+        of_epoch = numbers[said] == self.epoch
+        sources = numbers[said + 1]
+        due = np.maximum.accumulate(np.append(self.source, sources + 1))  # as long as none comes before its turn
+        if not (self.whole and in_order and of_epoch.all() and (sources <= due[:-1]).all()):
+            return False
+        said, records = said[sources == due[:-1]], records[sources == due[:-1]]
+        self._ahead += seqs.tolist()
+        self.end += len(offsets)
+        self.source = int(due[-1])
+        keyed = np.flatnonzero(numbers[said + 2] >= 0)
+        keys = numbers[said[keyed] + 2]
+        order = np.argsort(keys, kind="stable")
+        keys, keyed = keys[order], keyed[order]
+        said, positions = said[keyed], (offsets[records[keyed]] + 1).tolist()
+        values: list[Value | None] = numbers[said + 4].tolist()
+        for place in np.flatnonzero(numbers[said + 3] != INTEGER).tolist():
+            values[place] = found.name(int(numbers[said[place] + 4])) if numbers[said[place] + 3] == WORD else None
+        starts = np.flatnonzero(np.diff(keys, prepend=NOWHERE)).tolist()
+        for start, end in pairwise([*starts, len(keys)]):
+            key = found.name(int(keys[start]))
+            self._positions.setdefault(key, []).extend(positions[start:end])
+            self._values.setdefault(key, []).extend(values[start:end])
+        return True
+
+    def show(self, offset: int, record: Record | None, own: bool, ahead: int | None = None) -> None:
+        """Take the next offset; ``own``: a record of Raft's own, which changes nothing; ``ahead``: the event, if others
+        before it are still to be taken."""
         self.whole = self.whole and offset == self.end and (own or record is not None)
         if not self.whole:
             return
+        if ahead is not None:
+            self._ahead.append(ahead)
         self.end += 1
         if record is None or record.epoch < self.epoch:
             return
@@ -199,6 +240,24 @@ class Changelog:
             if value is not None and (query.filter is None or admits(query.filter, key, value)):
                 found.append((key, value))
         return found
+
+
+def _record(found: Plain, at: int) -> Record:
+    """The record that is said at a place."""
+    epoch, source = found.numbers[at : at + 2].tolist()
+    if source == NONE:
+        return Record(epoch)
+    key, form, value = found.numbers[at + 2 : at + 5].tolist()
+    said = value if form == INTEGER else found.name(value) if form == WORD else None
+    return Record(epoch, source, None if key == NONE else found.name(key), said)
+
+
+def _others_begin(at: Ints, found: Plain) -> Ints:
+    """Where records of another epoch begin among those of one changelog, or changes behind a takeover."""
+    records = np.flatnonzero(at >= 0)
+    epochs, sources = found.numbers[at[records]], found.numbers[at[records] + 1]
+    begins: Ints = records[1:][(np.diff(epochs) != 0) | (sources[:-1] == NONE)]
+    return begins
 
 
 def admits(wanted: Filter, key: str, value: Value) -> bool:
@@ -240,7 +299,6 @@ class TableFold(QueryFold):
         self._lives: dict[int, _Life] = {}
         self._furthest: dict[tuple[int, int], int] = {}  # by node and partition: offsets passed in any life
         self._assignments: dict[int, tuple[int, int, int]] = {}  # by epoch: text, node, event
-        self._shown_at: list[tuple[int, int, int, Record | None]] = []
         self._right_here: list[bool] = []  # which of the events at hand were judged
         self._right: set[tuple[int, int, int, int]] = set()  # query, partition, position and rows that were compared
 
@@ -254,11 +312,9 @@ class TableFold(QueryFold):
             self._tallies[TIMES.id].judged += int(np.count_nonzero(kept))
             self._tallies[REPORTS.id].judged += found.reported
             self._right_here = found.right[np.flatnonzero(_IS_WANTED[columns.kind] & ~plain)].tolist()
-            self._coming(columns, np.flatnonzero((columns.kind == _CHANGELOG) & found.right))
+            self._coming(columns, np.flatnonzero((columns.kind == _CHANGELOG) & found.right), found)
         rows = self.rows(columns, _IS_WANTED, plain)
         for at, kind in enumerate(rows.kind):
-            if self._shown_at and kind in _LOOK_AT_LOGS:
-                self._show_until(rows.seq[at])
             if kind == _CHANGELOG:
                 self._shown(rows, at)
             elif kind == INVOKE:
@@ -275,37 +331,39 @@ class TableFold(QueryFold):
                 _OF_LIVES[kind](self, rows, at, life)
             else:
                 self._answered(rows, at)
-        self._show_until(MAX_OFFSET)
 
     def _shown(self, rows: Columns, at: int) -> None:
         text, record = self._words.text(rows.value[at]), said(self._words, rows.value[at], Record)
         self._shows(rows.seq[at], rows.partition[at], rows.offset[at], record, text is None)
 
-    def _shows(self, seq: int, partition: int, offset: int, record: Record | None, own: bool) -> None:
-        log = self._logs.get(partition)
-        if log is None:
-            log = self._logs[partition] = Changelog()
+    def _shows(
+        self, seq: int, partition: int, offset: int, record: Record | None, own: bool, *, ahead: bool = False
+    ) -> None:
+        log = self._logs.setdefault(partition, Changelog())
         before = log.epoch
-        log.show(offset, record, own)
+        log.show(offset, record, own, seq if ahead else None)
         if log.whole and record is not None and record.epoch > before:
             tally = self._tallies[TAKEOVER.id]
             tally.judged += 1
             if record.source is not None:
                 tally.violation(seq, partition=partition, offset=offset, epoch=record.epoch)
 
-    def _coming(self, columns: Columns, which: Ints) -> None:
-        """Changelogs that show what they should, the last first: taken when somebody looks, the texts all at once."""
-        texts = [*map(self._words.text, columns.value[which].tolist())]
-        records = iter(_RECORDS.decode(f"[{','.join(text for text in texts if text is not None)}]"))
-        of_texts = [None if text is None else next(records) for text in texts]
-        places = [getattr(columns, name)[which].tolist() for name in ("seq", "partition", "offset")]
-        self._shown_at = [*zip(*places, of_texts, strict=True)][::-1]
-
-    def _show_until(self, seq: int) -> None:
-        """Take what changelogs show before this event."""
-        while self._shown_at and self._shown_at[-1][0] < seq:
-            event, partition, offset, record = self._shown_at.pop()
-            self._shows(event, partition, offset, record, record is None)
+    def _coming(self, columns: Columns, which: Ints, found: Plain) -> None:
+        """Take what changelogs show as they should, before it is looked at; of the rest one after the other."""
+        at = found.said[which]
+        for log in self._logs.values():
+            log.forget_events()
+        runs: list[tuple[int, Ints]] = []
+        for partition in np.unique(columns.partition[which]).tolist():
+            own = np.flatnonzero(columns.partition[which] == partition)
+            runs += [(partition, run) for run in np.split(own, _others_begin(at[own], found))]
+        for partition, run in sorted(runs, key=lambda each: int(each[1][0])):
+            log = self._logs.setdefault(partition, Changelog())
+            seqs, offsets = columns.seq[which[run]], columns.offset[which[run]]
+            if not log.take(seqs, offsets, at[run], found):
+                for seq, offset, place in zip(seqs.tolist(), offsets.tolist(), at[run].tolist(), strict=True):
+                    record = None if place < 0 else _record(found, place)
+                    self._shows(seq, partition, offset, record, record is None, ahead=True)
 
     def _answered(self, rows: Columns, at: int) -> None:
         """Rows as a server answers them, or as a client gets them."""
@@ -317,11 +375,12 @@ class TableFold(QueryFold):
             return
         log = self._logs.get(partition) or Changelog()
         query, answer = said(self._words, asked, Query), said(self._words, answered, Rows)
-        if position > log.end and log.whole:
+        end = log.end_at(rows.seq[at])
+        if position > end and log.whole:
             tally.judged += 1
-            place = {"partition": partition, "op": op, "position": position, "end": log.end}
+            place = {"partition": partition, "op": op, "position": position, "end": end}
             tally.violation(rows.seq[at], way="beyond", rests_on=(Kind.CHANGELOG,), **place)
-        elif query is None or answer is None or position > log.end:
+        elif query is None or answer is None or position > end:
             tally.unjudged += 1
         else:
             tally.judged += 1
@@ -368,9 +427,10 @@ class TableFold(QueryFold):
             if end < before:
                 place = {"node": node, "stamp": stamp, "partition": partition, "end": end, "before": before}
                 tally.violation(last_report, seq, way="fell", **place)
-            if end > log.end and log.whole:
-                place = {"node": node, "stamp": stamp, "partition": partition, "end": end}
-                tally.violation(seq, way="end", rests_on=(Kind.CHANGELOG,), true_end=log.end, **place)
+            true_end = log.end_at(seq)
+            if end > true_end and log.whole:
+                place = {"node": node, "stamp": stamp, "partition": partition, "end": end, "true_end": true_end}
+                tally.violation(seq, way="end", rests_on=(Kind.CHANGELOG,), **place)
 
     def _report_heard(self, rows: Columns, at: int, life: _Life) -> None:
         life.heard[rows.peer[at]] = rows.stamp[at], rows.value[at]

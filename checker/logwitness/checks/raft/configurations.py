@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..codes import CONFIGURATION, Words
+from ..codes import CONFIGURATION
 from ..columns import Columns
 from ..findings import MAX_NODES, KernelFold
 from ..kernel import part
+from ..words import Words
 
 NOT_READABLE = "a configuration is recorded that cannot be read"
 """Why nothing is said about majorities."""

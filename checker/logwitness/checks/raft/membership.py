@@ -29,6 +29,7 @@ from ..codes import (
 )
 from ..columns import Array, Columns
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
+from ..kernel import kernel
 from ..sentences import listed
 from .configurations import NOT_READABLE, Configuration, apart, configuration_of
 from .protocol import RAFT
@@ -104,8 +105,12 @@ def _is_no_step(before: Configuration, after: Configuration) -> str:
     return "" if frozenset(after.old) == halves[0] else "old"
 
 
-def _last_of_each(columns: Columns) -> Array:
+def _last_of_each(columns: Columns, compiled: bool) -> Array:
     """The last event of each node that carries its state."""
+    if compiled and columns.node.max(initial=0) < _MOST_NODES:
+        last = np.full(_MOST_NODES, -1)
+        _find_last.compiled(columns.kind, columns.node, last)
+        return last[last >= 0]
     own = np.flatnonzero(CARRIES_STATE[columns.kind] & (columns.node >= 0))
     nodes, places = columns.node[own], np.arange(len(own))
     if len(own) and nodes.max() > _MOST_NODES:
@@ -114,6 +119,14 @@ def _last_of_each(columns: Columns) -> Array:
     last[nodes] = places
     found: Array = own[last[last >= 0]]
     return found
+
+
+@kernel
+def _find_last(kind: Array, node: Array, last: Array) -> None:
+    """The same in one pass, by node."""
+    for i in range(len(kind)):
+        if CARRIES_STATE[kind[i]] and node[i] >= 0:
+            last[node[i]] = i
 
 
 @dataclass(slots=True)
@@ -134,6 +147,7 @@ class MembershipFold:
 
     def __init__(self, setting: Setting) -> None:
         self._words = setting.words
+        self._compiled = setting.compiled
         self._first = Configuration(setting.voters) if setting.voters else None
         self._in_force = Tally(IN_FORCE, setting.keep)
         self._intersect = Tally(INTERSECT, setting.keep)
@@ -161,7 +175,9 @@ class MembershipFold:
             few |= (columns.kind == APPEND) & np.isin(columns.offset, list(known))
         few &= columns.node >= 0
         if not known:
-            few[_last_of_each(columns)] = True  # what follows may be the configuration of an entry that ends here
+            few[_last_of_each(columns, self._compiled)] = (
+                True  # what follows may be the configuration of an entry that ends here
+            )
             return few
         for node in np.unique(columns.node[columns.node >= 0]).tolist():
             own = np.flatnonzero((columns.node == node) & CARRIES_STATE[columns.kind])

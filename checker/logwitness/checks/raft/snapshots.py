@@ -21,6 +21,7 @@ from ..codes import (
     CONFIGURATION,
     CRASH,
     GAP,
+    KINDS,
     NO_NODE,
     NULL,
     POWER_LOSS,
@@ -33,8 +34,9 @@ from ..codes import (
     TRUNCATE,
     among,
 )
-from ..columns import Array, Columns
+from ..columns import Array, Columns, by_number
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
+from ..kernel import kernel
 from .configurations import parsed
 from .protocol import RAFT
 
@@ -95,6 +97,9 @@ _TAKEN, _INSTALLED = REASONS[SnapshotFrom.TAKEN], REASONS[SnapshotFrom.INSTALLED
 _Shown: TypeAlias = tuple[tuple[int, ...], dict[str, object]]
 """What may be a violation: the events that show it, and the fields of its sentence."""
 _TELLING = (APPLY, SNAPSHOT, TRIM, START, STOP, CRASH, POWER_LOSS, STORAGE_ERROR, TRUNCATE, GAP, CONFIGURATION)
+_IS_TELLING = np.isin(np.arange(len(KINDS) + 1), _TELLING)
+_MOST_NODES = 1 << 10
+"""Up to here a number of a node is its place."""
 
 
 class _Event(NamedTuple):
@@ -134,7 +139,7 @@ class _Run(NamedTuple):
     seq: int
 
 
-_GOES_ON, _BEGINS = 1, 2
+_GOES_ON, _BEGINS, _TELLS = 1, 2, 3
 """How an append follows the one before it in its log: as far as it is known by then, or perhaps not."""
 
 
@@ -164,17 +169,19 @@ class _Log:
         return within[-1] if offset <= last else None
 
 
-def _turns(columns: Columns) -> Array:
+def _turns(columns: Columns, compiled: bool) -> Array:
     """By event: whether it is an append that may not go on behind the one before, in its term; or else one with
-    something else of its node, or nothing, behind it."""
+    something else of its node, or nothing, behind it; or of another kind that tells something."""
+    if compiled and columns.node.max(initial=0) < _MOST_NODES:
+        turns, last = np.zeros(len(columns.kind), np.int8), np.full(_MOST_NODES, NO_NODE)
+        names = (columns.kind, columns.node, columns.offset, columns.last_offset, columns.entry_term)
+        _find_turns.compiled(*names, last, turns)
+        return turns
     turns = np.zeros(len(columns.kind), dtype=np.int8)
     appends = columns.kind == APPEND
     places = np.flatnonzero((appends | among(columns.kind, _TELLING)) & (columns.node != NO_NODE))
     if appends.any():
-        nodes = columns.node[places]
-        if nodes.max() < 1 << 15:
-            nodes = nodes.astype(np.int16)  # sorted several times faster
-        places = places[np.argsort(nodes, kind="stable")]
+        places = places[by_number(columns.node[places])]
         node, first, last, term, append = (
             column[places]
             for column in (columns.node, columns.offset, columns.last_offset, columns.entry_term, appends)
@@ -185,7 +192,34 @@ def _turns(columns: Columns) -> Array:
         turns[places[begins[1:]]] = _GOES_ON
         turns[places[begins[:-1]]] = _BEGINS
     turns[~appends] = 0
+    turns[among(columns.kind, _TELLING)] = _TELLS
     return turns
+
+
+@kernel
+def _find_turns(
+    kind: Array, node: Array, offset: Array, last_offset: Array, term: Array, last: Array, turns: Array
+) -> None:
+    """The same in one pass; ``last``: room for the last event of each node."""
+    for i in range(len(kind)):
+        if _IS_TELLING[kind[i]]:
+            turns[i] = _TELLS
+        elif kind[i] != APPEND:
+            continue
+        if node[i] == NO_NODE:
+            continue
+        before = last[node[i]]
+        last[node[i]] = i
+        after_append = before >= 0 and kind[before] == APPEND
+        if kind[i] == APPEND:
+            if after_append and term[before] == term[i] and last_offset[before] + 1 == offset[i]:
+                continue
+            turns[i] = _BEGINS
+        if after_append and turns[before] == 0:
+            turns[before] = _GOES_ON
+    for before in last:
+        if before >= 0 and kind[before] == APPEND and turns[before] == 0:
+            turns[before] = _GOES_ON
 
 
 class SnapshotsFold:
@@ -193,6 +227,7 @@ class SnapshotsFold:
 
     def __init__(self, setting: Setting) -> None:
         self._words = setting.words
+        self._compiled = setting.compiled
         self._applied = Tally(APPLIED, setting.keep)
         self._covered = Tally(COVERED, setting.keep)
         self._agree = Tally(AGREE, setting.keep)
@@ -216,8 +251,8 @@ class SnapshotsFold:
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the log."""
-        turns = _turns(columns)
-        wanted = among(columns.kind, _TELLING) | (turns > 0)
+        turns = _turns(columns, self._compiled)
+        wanted = turns > 0
         for row, turn in zip(columns.rows(wanted, *_Event._fields), turns[wanted].tolist(), strict=True):
             e = _Event(*row)
             if turn == _GOES_ON:

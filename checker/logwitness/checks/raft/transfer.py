@@ -42,6 +42,7 @@ from ..codes import (
 )
 from ..columns import Array, Columns
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
+from ..kernel import kernel, part
 from .configurations import configuration_of
 from .protocol import RAFT
 
@@ -81,6 +82,8 @@ _FEW = frozenset(
     }
 )
 _IS_FEW = lookup(_FEW)
+_MOST_NODES = 1 << 10
+"""Up to here a number of a node is its place."""
 _NOT_LEADING = frozenset(ROLES.values()) - {ROLE_LEADER}
 _TAKES_COPIES = (FAULT_WIPE, FAULT_POWER, FAULT_STORAGE, FAULT_FSYNC)
 
@@ -104,6 +107,7 @@ class TransferFold:
         self._tally = Tally(CHECK, setting.keep)
         self._voters = {*setting.voters}  # of all configurations so far
         self._words = setting.words
+        self._compiled = setting.compiled
         # By node, where they are known: offset and term of its last entry, the event.
         self._ends: dict[int, tuple[int, int, int]] = {}
         self._offices: dict[int, _Office] = {}
@@ -113,7 +117,7 @@ class TransferFold:
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the log."""
-        rows = columns.where(_telling(columns)).lists()
+        rows = columns.where(_telling(columns, self._compiled)).lists()
         for at, kind in enumerate(rows.kind):
             if kind == APPEND:
                 self._appended(rows, at)
@@ -224,11 +228,16 @@ class TransferFold:
         return Verdicts((self._tally.outcome(),))
 
 
-def _telling(columns: Columns) -> Array:
+def _telling(columns: Columns, compiled: bool) -> Array:
     """The places of rare events, and between two of them each node's last append and furthest acknowledgement.
 
-    Only these move what is known of a leader or of the end of a log; the rest is passed over without a loop.
+    Only these move what is known of a leader or of the end of a log; the rest is passed over.
     """
+    if compiled and columns.node.max(initial=0) < _MOST_NODES:
+        tells, places = np.zeros(len(columns.kind), np.bool_), np.full((3, _MOST_NODES), -1)
+        names = (columns.kind, columns.node, columns.entry_term, columns.last_offset, columns.reason)
+        _find_telling.compiled(*names, places, tells)
+        return np.flatnonzero(tells)
     few = _IS_FEW[columns.kind]
     stretch = np.cumsum(few)
     appended = np.flatnonzero(columns.kind == APPEND)
@@ -242,6 +251,42 @@ def _telling(columns: Columns) -> Array:
     return np.sort(
         np.concatenate([np.flatnonzero(few), last_appends, _last_of_each(groups[at_front], acked[at_front])])
     )
+
+
+@kernel
+def _find_telling(
+    kind: Array, node: Array, term: Array, last_offset: Array, reason: Array, places: Array, tells: Array
+) -> None:
+    """The same in one pass; ``places``: room for what was last in the stretch, of each node and term."""
+    appends, acks, seen, append_term, ack_term, most = places[0], places[1], 0, NULL, NULL, 0
+    for i in range(len(kind)):
+        rare, append = _IS_FEW[kind[i]], kind[i] == APPEND
+        ack = kind[i] == ACKED and reason[i] == SUCCESS
+        tells[i] = rare
+        if (rare or (append and term[i] != append_term)) and seen & 1:
+            _settle(appends, most, tells)
+            seen &= 2
+        if (rare or (ack and term[i] != ack_term)) and seen & 2:
+            _settle(acks, most, tells)
+            seen &= 1
+        if append and node[i] >= 0:
+            appends[node[i]], append_term, seen, most = i, term[i], seen | 1, max(most, node[i])
+        elif ack and node[i] >= 0:
+            before = acks[node[i]]
+            if before < 0 or last_offset[i] >= last_offset[before]:
+                acks[node[i]] = i
+            ack_term, seen, most = term[i], seen | 2, max(most, node[i])
+    _settle(appends, most, tells)
+    _settle(acks, most, tells)
+
+
+@part
+def _settle(places: Array, most: int, tells: Array) -> None:
+    """What is last now stays so."""
+    for node in range(most + 1):
+        if places[node] >= 0:
+            tells[places[node]] = True
+            places[node] = -1
 
 
 def _groups(columns: Columns, stretch: Array, places: Array) -> Array:

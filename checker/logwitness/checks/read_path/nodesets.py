@@ -17,9 +17,10 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from ..codes import MAX_OFFSET, Words
+from ..codes import MAX_OFFSET
 from ..columns import Ints
 from ..kernel import part
+from ..words import Words
 
 NONE, INCOMPLETE, NON_AUTH, COMPLETE = range(4)
 """What answers say of an LSN that none of them has; from NON_AUTH on nobody is left to wait for."""

@@ -108,6 +108,12 @@ def _acknowledged(state: _State, first: int, last: int) -> int:
 
 
 @kernel
+def _unacknowledged(state: _State, first: int, last: int) -> int:
+    """The same, for who is no loop."""
+    return _acknowledged(state, first, last)
+
+
+@kernel
 def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> int:
     for i in range(at, len(rows.kind)):
         kind, lsn = rows.kind[i], rows.offset[i]
@@ -231,10 +237,14 @@ class PlacementFold(StreamFold[_Rows]):
             tally.unjudged += 1
             return
         tally.judged += max(e.offset - first + 1, 0)
-        lsn = _acknowledged(self._state, first, e.offset)
+        lsn = self._unacknowledged(first, e.offset)
         while lsn <= e.offset:
             tally.violation(e.seq, way="released", node=e.node, lsn=shown(lsn))
-            lsn = _acknowledged(self._state, lsn + 1, e.offset)
+            lsn = self._unacknowledged(lsn + 1, e.offset)
+
+    def _unacknowledged(self, first: int, last: int) -> int:
+        """See `_acknowledged`."""
+        return _unacknowledged.form(self.compiled)(self._state, first, last)
 
     def _recovers(self, e: _Rows) -> None:
         """What a recovery does not read is known to be good: it was acknowledged (read-path.md#append-waves).
@@ -245,12 +255,12 @@ class PlacementFold(StreamFold[_Rows]):
         if e.offset < first:
             return
         good = range(first, e.offset + 1) if e.offset - first < _MOST and self._nodesets else ()
-        begins = next((lsn for lsn in good if _acknowledged(self._state, lsn, lsn) > lsn), None)
+        begins = next((lsn for lsn in good if self._unacknowledged(lsn, lsn) > lsn), None)
         if begins is None:
             tally.unjudged += 1
             return
         tally.judged += 1
-        lsn = _acknowledged(self._state, begins, e.offset)
+        lsn = self._unacknowledged(begins, e.offset)
         if lsn <= e.offset:
             tally.violation(e.seq, way="good", run=e.recovery, good=shown(e.offset), lsn=shown(lsn))
 

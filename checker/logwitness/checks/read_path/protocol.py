@@ -9,10 +9,11 @@ import numpy as np
 from loghistory.schema import Kind, Operation
 from loghistory.vocabularies.read_path import VOCABULARY, GapWord, RecordWord
 
-from ..codes import RECORDS, Words, word_code
+from ..codes import RECORDS, word_code
 from ..columns import Array, Columns
 from ..contract import Check, Protocol, Setting, Tally, Verdicts, violated
 from ..kernel import part
+from ..words import Words
 
 READ_PATH = Protocol("read-path", frozenset(Kind(kind.word) for kind in VOCABULARY.kinds))
 

@@ -381,7 +381,7 @@ class ShippingFold(StreamFold[_Rows]):
         """See `StreamFold`."""
         state, more = self._state, {kind: int(np.count_nonzero(rows.kind == kind)) for kind in (_COPY, _HEARD, _START)}
         ships = rows.kind == _SHIP
-        texts = [self.words.text(value) for value in rows.value[ships].tolist()]
+        texts = self.words.texts_of(rows.value[ships])
         named, upto = all_lsns_said(texts, rows.offset[ships], rows.last_offset[ships])
         streams, _, starts, shipped = state.run[:4].tolist()
         before = int(state.held.lsns.used[0])

@@ -19,9 +19,10 @@ import msgspec
 from loghistory.schema import Kind
 from loghistory.vocabularies.read_path import AnswerWord, GraceWord, RewindWord, ShardWord
 
-from ..codes import MAX_OFFSET, REASONS, Words, code, word_code
+from ..codes import MAX_OFFSET, REASONS, code, word_code
 from ..columns import Ints
 from ..hashing import row_of
+from ..words import Words
 from . import hearing
 from .hearing import NOBODY, OF_STREAMS, Rows
 from .nodesets import (

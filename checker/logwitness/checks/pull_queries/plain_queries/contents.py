@@ -8,8 +8,9 @@ from __future__ import annotations
 from ...codes import NULL
 from ...hashing import place_of, row_of
 from ...kernel import part
+from ...strings import Strings
 from ..skimming import FEW, NOWHERE
-from .reading import NONE, NOTHING, POSITIONS, RECORD, ROWS, WORD, Strings
+from .reading import NONE, NOTHING, POSITIONS, RECORD, ROWS, WORD
 from .state import State
 
 _MOST = 1 << 40

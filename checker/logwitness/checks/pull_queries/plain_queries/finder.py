@@ -10,7 +10,7 @@ event after which servers know something else (`IS_TURN`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
@@ -18,10 +18,11 @@ import numpy as np
 
 from loghistory.schema import Kind
 
-from ...codes import INVOKE, NULL, Words, code, lookup
+from ...codes import INVOKE, NULL, code, lookup
 from ...columns import Array, Columns, Ints, read_only
 from ...contract import Setting
 from ...hashing import Table, empty_table, place_of, roomy
+from ...words import Words
 from ..protocol import Hosts, ServerFold
 from ..skimming import FEW, NOWHERE
 from .loop import IS_OF_QUERY, IS_TAKEN, look
@@ -88,10 +89,12 @@ class Plain(NamedTuple):
     ended: Sequence[tuple[int, Ints]]
     """How many of them ended at each node before which place."""
     numbers: Ints
-    views: Ints
-    """What texts say; by event where a view is said there (`reading`), or `NOWHERE`."""
+    said: Ints
+    """What texts say; by event where its own is said there (`reading`), or `NOWHERE`."""
     names: Mapping[str, int]
     """The number of the name of each host."""
+    name: Callable[[int], str]
+    """The string that has a number among what texts say."""
 
 
 class PlainQueries:
@@ -127,12 +130,14 @@ class PlainQueries:
         kind = columns.kind[which]
         if not len(which):
             nothing, few = np.zeros(len(columns.seq), bool), np.zeros(VIEWS + 1, np.int64)
-            return Plain(nothing, nothing, nothing, 0, few, (), few, np.full(len(nothing), NOWHERE), {})
+            return Plain(
+                nothing, nothing, nothing, 0, few, (), few, np.full(len(nothing), NOWHERE), {}, self._reading.name
+            )
         # A clock that went back tells nothing; `time-goes-forward` says so.
         time = np.maximum(np.maximum.accumulate(columns.time), self._now)
         self._now, time = int(time[-1]), time[which]
         texts = columns.value[which].astype(np.int64) - (NULL + 1)
-        texts[(texts < 0) | (texts >= len(self._words.texts))] = NOWHERE
+        texts[(texts < 0) | (texts >= self._words.texts)] = NOWHERE
         forms = _FORM_OF[kind]
         forms[(kind == INVOKE) & (columns.f[which] == self._put)] = NOWHERE
         self._prepare(columns, which, kind)
@@ -235,9 +240,18 @@ class PlainQueries:
         over = np.flatnonzero(queries.state == OVER)
         of_over = facts[over]
         of_over[:, MAY] *= queries.may[over]
-        views = _views(len(columns.seq), which, rows, said)
+        places = _places(len(columns.seq), which, rows, said)
         return Plain(
-            events, placed, of_tables, int(reported[0]), of_over.sum(axis=0), ended, said.numbers, views, name_of
+            events,
+            placed,
+            of_tables,
+            int(reported[0]),
+            of_over.sum(axis=0),
+            ended,
+            said.numbers,
+            places,
+            name_of,
+            self._reading.name,
         )
 
     def _taken_up(self, queries: OfQueries, asked: int) -> Table:
@@ -308,13 +322,13 @@ def _lives(most: int) -> Lives:
     return Lives(*of_nodes, *(np.full(FEW * most, fill) for fill in (NULL, 0, NULL)))
 
 
-def _views(events: int, which: Ints, rows: Rows, said: Said) -> Ints:
-    """By event: which view of the candidates a route was decided by, `NOWHERE` for all else."""
-    views = np.full(events, NOWHERE)
-    routes = np.flatnonzero((rows.kind == _ROUTE) & (rows.text >= 0))
-    routes = routes[said.forms[rows.text[routes]] == VIEW]
-    views[which[routes]] = said.at[rows.text[routes]]
-    return views
+def _places(events: int, which: Ints, rows: Rows, said: Said) -> Ints:
+    """By event: where it is said what its text says, `NOWHERE` if that is not read in the form that it should have."""
+    places = np.full(events, NOWHERE)
+    read = np.flatnonzero(rows.text >= 0)
+    texts = rows.text[read]
+    places[which[read]] = np.where(said.forms[texts] == _FORM_OF[rows.kind[read]], said.at[texts], NOWHERE)
+    return places
 
 
 def _longer(column: Ints, least: int) -> Ints:

@@ -12,7 +12,7 @@ import numpy as np
 from loghistory.schema import Kind
 
 from ...codes import code
-from ...columns import Array, Columns, Ints
+from ...columns import Array, Columns, Ints, by_number
 from .finder import Plain
 
 _FOLD, _REPORT, _REPORT_HEARD, _REPORT_KEPT, _ASSIGNED, _SERVE = map(
@@ -31,7 +31,8 @@ def before_others(owner: Ints, part: Ints, places: Ints, looks: tuple[Ints, Ints
     """
     looked = np.sort(looks[0] * _WIDE + looks[1])
     seen = np.searchsorted(looked, owner * _WIDE + places, side="right")
-    order = np.lexsort((places, part, owner))
+    order = by_number(part)
+    order = order[by_number(owner[order])]
     one, other = order[:-1], order[1:]
     same = (owner[one] == owner[other]) & (part[one] == part[other]) & (seen[one] == seen[other])
     found = np.full(len(places), -1)

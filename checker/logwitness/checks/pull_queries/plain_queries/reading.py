@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...codes import Words
 from ...columns import Array, Ints, read_only
 from ...kernel import kernel, part
+from ...strings import Strings, no_strings, number_of, with_room
+from ...words import Words, joined
 from ..skimming import NOWHERE, Cells
 
 NAME, RECORD, ASSIGNED, POSITIONS, QUERY, VIEW, ASKED, FINISHED, ROWS = range(9)
@@ -25,25 +26,15 @@ NONE = -1
 """No bound; no keys."""
 FILTER_OPS = ("=", "!=", "<", "<=", ">", ">=")
 _LONGEST = 18
-_ROOM = 64
-"""Bytes behind the last text, so that no literal is looked for beyond them."""
 
 
 class Texts(NamedTuple):
-    """Texts one behind the other: where each begins and ends, and what it is read as."""
+    """Where each of some texts begins and ends, and what it is read as."""
 
     bytes: Array
     starts: Ints
+    ends: Ints
     forms: Array
-
-
-class Strings(NamedTuple):
-    """Strings with a number each, in the order of `starts`; ``used``: how many, and how many bytes they take."""
-
-    pool: Array
-    starts: Ints
-    table: Ints
-    used: Ints
 
 
 class Said(NamedTuple):
@@ -122,39 +113,6 @@ def _string_end(text: Cells, at: int) -> int:
             return NOWHERE
         place += 1
     return place
-
-
-@part
-def number_of(strings: Strings, text: Cells, start: int, end: int, new: bool) -> int:
-    """The number of a string; if it has none a new one, or `NOWHERE`."""
-    code = 0x1505
-    for i in range(start, end):
-        code = ((code ^ text[i]) * 0x1000193) & 0x7FFFFFFF
-    mask = len(strings.table) - 1
-    place = (code ^ (code >> 13)) & mask
-    size = end - start
-    while strings.table[place] >= 0:
-        known = strings.table[place]
-        first = strings.starts[known]
-        if strings.starts[known + 1] - first == size:
-            same = True
-            for i in range(size):
-                if strings.pool[first + i] != text[start + i]:
-                    same = False
-                    break
-            if same:
-                return int(known)
-        place = (place + 1) & mask
-    if not new:
-        return NOWHERE
-    known, first = strings.used[0], strings.used[1]
-    for i in range(size):
-        strings.pool[first + i] = text[start + i]
-    strings.starts[known + 1] = first + size
-    strings.table[place] = known
-    strings.used[0] += 1
-    strings.used[1] += size
-    return int(known)
 
 
 @part
@@ -445,7 +403,7 @@ def _read(all_texts: Texts, names: bool, strings: Strings, found: Ints, out: Int
     """Read the texts with names that are remembered, or all others."""
     text = all_texts.bytes
     for i in range(len(all_texts.forms)):
-        form, at, end = all_texts.forms[i], all_texts.starts[i], all_texts.starts[i + 1]
+        form, at, end = all_texts.forms[i], all_texts.starts[i], all_texts.ends[i]
         if (form <= RECORD) != names:
             continue
         begin = out[0]
@@ -478,19 +436,22 @@ class Reading:
 
     def __init__(self, words: Words) -> None:
         self._words = words
-        self.strings = Strings(
-            np.zeros(1 << 12, np.uint8), np.zeros(1 << 8, np.int64), np.full(1 << 9, NOWHERE), np.zeros(2, np.int64)
-        )
+        self.strings = no_strings()
+        self._numbers = np.zeros(0, np.int64)
+        self._names: dict[int, str] = {}
 
     def name(self, number: int) -> str:
         """The string that has this number, decoded."""
-        start, end = self.strings.starts[number : number + 2].tolist()
-        return bytes(self.strings.pool[start:end]).decode()
+        if number not in self._names:
+            start, end = self.strings.starts[number : number + 2].tolist()
+            self._names[number] = bytes(self.strings.pool[start:end]).decode()
+        return self._names[number]
 
     def read(self, texts: Ints, forms: Array, more: Mapping[str, int]) -> tuple[Said, Ints, list[int]]:
         """What texts say: those at places among the texts of the run (`NOWHERE`: none), with their forms, and ``more``.
 
-        With it the number of each text here; of several forms a text is read as the last one.
+        With it the number of each text here; of several forms a text is read as the last one. It says so until the next
+        ones are read.
         """
         form_of = np.full(int(texts.max(initial=NOWHERE)) + 2, NOWHERE, np.int8)
         form_of[texts] = forms
@@ -498,47 +459,28 @@ class Reading:
         which = np.flatnonzero(form_of >= 0)
         number = np.full(len(form_of), NOWHERE, np.int64)
         number[which] = np.arange(len(which))
-        known = self._words.texts
-        encoded = [text.encode("utf-8", "surrogatepass") for text in (*(known[each] for each in which.tolist()), *more)]
-        starts = np.zeros(len(encoded) + 1, np.int64)
-        np.cumsum([*map(len, encoded)], out=starts[1:])
-        joined = np.frombuffer(b"".join((*encoded, bytes(_ROOM))), np.uint8)
-        all_texts = Texts(joined, starts, np.concatenate((form_of[which], np.array([*more.values()], np.int8))))
-        found = np.full(len(encoded), NOWHERE, np.int64)
-        out = np.empty(2 * len(joined) + 16 * len(encoded) + 16, np.int64)
+        sources = (
+            Texts(*self._words.encoded(which), form_of[which]),
+            Texts(*joined(more), np.array([*more.values()], np.int8)),
+        )
+        count = len(which) + len(more)
+        found = np.full(count, NOWHERE, np.int64)
+        lengths = [each.ends - each.starts for each in sources]
+        room = 2 * sum(int(each.sum()) for each in lengths) + 16 * count + 16
+        if room > len(self._numbers):
+            self._numbers = np.empty(2 * room, np.int64)
+        out = self._numbers
         out[0] = 1
-        new = np.flatnonzero(all_texts.forms <= RECORD)
-        self._make_room(2 * len(new), int(np.diff(starts)[new].sum()))
+        new = [each.forms <= RECORD for each in sources]
+        size = sum(int(each[some].sum()) for each, some in zip(lengths, new, strict=True))
+        self.strings = with_room(self.strings, 2 * sum(int(np.count_nonzero(some)) for some in new), size)
         for names in (True, False):
-            seen = np.full(int(self.strings.used[0]) + 1, NOWHERE, np.int64)
-            _read.compiled(Texts(*map(read_only, all_texts)), names, self.strings, found, out, seen)
-        said = Said(*map(read_only, (found, all_texts.forms, out)))
-        return said, number[texts], [*range(len(which), len(encoded))]
-
-    def _make_room(self, more: int, size: int) -> None:
-        """Make room for so many strings more, of so many bytes."""
-        pool, starts, table, used = self.strings
-        count, taken = map(int, used)
-        if taken + size > len(pool):
-            pool = np.concatenate((pool, np.zeros(max(size, len(pool)), np.uint8)))
-        if count + more + 1 >= len(starts):
-            starts = np.concatenate((starts, np.zeros(max(more + 1, len(starts)), np.int64)))
-        self.strings = Strings(pool, starts, table, used)
-        if 2 * (count + more) > len(table):
-            wider = np.full(1 << int(2 * (count + more)).bit_length(), NOWHERE)
-            self.strings = Strings(pool, starts, wider, used)
-            _number_again.compiled(self.strings)
-
-
-@kernel
-def _number_again(strings: Strings) -> None:
-    """Find places for all strings in a table that is empty."""
-    mask = len(strings.table) - 1
-    for known in range(strings.used[0]):
-        code = 0x1505
-        for i in range(strings.starts[known], strings.starts[known + 1]):
-            code = ((code ^ strings.pool[i]) * 0x1000193) & 0x7FFFFFFF
-        place = (code ^ (code >> 13)) & mask
-        while strings.table[place] >= 0:
-            place = (place + 1) & mask
-        strings.table[place] = known
+            first = 0
+            for source in sources:
+                if len(source.forms):
+                    seen = np.full(int(self.strings.used[0]) + 1, NOWHERE, np.int64)
+                    at = found[first : first + len(source.forms)]
+                    _read.compiled(Texts(*map(read_only, source)), names, self.strings, at, out, seen)
+                first += len(source.forms)
+        said = Said(*map(read_only, (found, np.concatenate([each.forms for each in sources]), out)))
+        return said, number[texts], [*range(len(which), count)]

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from ...columns import Array, Ints
 from ...hashing import Table
-from .reading import Said, Strings
+from ...strings import Strings
+from .reading import Said
 
 OPEN, ROUTED, ENDED, OVER, PUT, LEFT = range(6)
 """How far a query is; `LEFT`: the folds have to look at it."""
