@@ -70,13 +70,22 @@ def record_as_appended(history: History) -> Count:
     values: dict[int, int] = {}
     asked: dict[int, int] = {}
     written: set[int] = set()
+    answered: set[int] = set()
     for e in history.events:
         if e.kind == "invoke" and e.f == "append_record":
             asked[e.op] = e.value
             written.add(e.value)
         elif e.kind == "ok" and e.f == "append_record" and e.op in asked:
-            values.setdefault(e.offset, asked.pop(e.op))
+            value = asked.pop(e.op)
+            if e.offset is not None and e.offset not in values:
+                values[e.offset] = value
+                answered.add(e.offset)
+            elif e.offset is not None and values[e.offset] != value:
+                count += JUDGED + VIOLATED
         elif e.kind == "acknowledge":
+            if e.offset in answered and values[e.offset] == e.value:
+                count += JUDGED + VIOLATED
+            answered.discard(e.offset)
             values.setdefault(e.offset, e.value)
         elif e.kind == "stream_heard":
             if e.f == "record" and e.value is not None and values.get(e.offset, e.value) != e.value:

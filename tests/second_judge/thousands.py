@@ -1,11 +1,11 @@
 """Both judges over thousands of simulated runs and of damaged copies, of all three protocols.
 
-    python tests/second_judge/thousands.py [--runs N] [--copies N] [--first SEED] [--seconds S]
+    python tests/second_judge/thousands.py [--runs N] [--copies N] [--first SEED] [--processes N] [--seconds S]
 
-It works in parts of a few seeds, protocol after protocol, and each in which the judges agree is a line of
-out/second-judge.csv; started again it goes on behind those of the same sources, so it may be interrupted at any time.
-A disagreement is printed with the seeds that make it; its part is judged again the next time. The exit status is 0 only
-if there was none.
+It works in parts of a few seeds, protocol after protocol, as many at once as there are cores. Each part in which the
+judges agree is a line of out/second-judge.csv; started again it goes on behind those of the same sources, so it may be
+interrupted at any time. A disagreement is printed with the seeds that make it; its part is judged again the next time.
+The exit status is 0 only if there was none.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from __future__ import annotations
 import argparse
 import csv
 import hashlib
+import os
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -103,12 +105,22 @@ def before(digest: str) -> list[Part]:
     return [row for row in rows if row.sources == digest]
 
 
+def judged_part(digest: str, protocol: str, first: int, copies: int) -> tuple[Part, list[str]]:
+    """Judge the seeds of one part, and what the judges say differently."""
+    play, seeds = PROTOCOLS[protocol]
+    spent = time.process_time()
+    runs, spoilt, found = judged(range(first, first + seeds), copies, play)
+    spent = round(time.process_time() - spent, 1)
+    return Part(digest, protocol, first, runs, spoilt, len(found), spent), found
+
+
 def main() -> int:
     """Judge until there are so many runs, or so much time is spent."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=1000, help="simulated runs of all protocols together")
     parser.add_argument("--copies", type=int, default=3, help="damaged copies of each")
     parser.add_argument("--first", type=int, default=FIRST, help="the first seed; others make other runs")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="parts that are judged at once")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no part after so long")
     asked = parser.parse_args()
     began, digest = time.monotonic(), sources()
@@ -116,23 +128,30 @@ def main() -> int:
     if not DONE.exists():
         DONE.parent.mkdir(exist_ok=True)
         DONE.write_text(",".join(Part._fields) + "\n")
-    wrong = 0
-    while sum(part.simulated for part in done) < asked.runs and time.monotonic() - began < asked.seconds:
-        protocol = min(PROTOCOLS, key=lambda name: (sum(part.protocol == name for part in done), name))
-        play, seeds = PROTOCOLS[protocol]
-        later = [p.first + seeds for p in done if p.protocol == protocol]
-        first = max([asked.first, *later])
-        spent = time.process_time()
-        runs, copies, found = judged(range(first, first + seeds), asked.copies, play)
-        part = Part(digest, protocol, first, runs, copies, len(found), round(time.process_time() - spent, 1))
-        done.append(part)
-        for each in found:
-            print(each, flush=True)
-        wrong += len(found)
-        if not found:
-            with DONE.open("a") as file:
-                csv.writer(file, lineterminator="\n").writerow(part)
-        print(f"{protocol}, seeds {first} to {first + seeds - 1}: {runs} runs, {copies} damaged copies", flush=True)
+    begun = {name: sum(part.protocol == name for part in done) for name in PROTOCOLS}
+    later = {name: [p.first + seeds for p in done if p.protocol == name] for name, (_, seeds) in PROTOCOLS.items()}
+    next_of = {name: max([asked.first, *seeds]) for name, seeds in later.items()}
+    wrong, expected, running = 0, sum(part.simulated for part in done), set[Future[tuple[Part, list[str]]]]()
+    with ProcessPoolExecutor(asked.processes) as pool:
+        while True:
+            while len(running) < asked.processes and expected < asked.runs and time.monotonic() - began < asked.seconds:
+                protocol = min(PROTOCOLS, key=lambda name: (begun[name], name))
+                first, seeds = next_of[protocol], PROTOCOLS[protocol][1]
+                running.add(pool.submit(judged_part, digest, protocol, first, asked.copies))
+                next_of[protocol], begun[protocol], expected = first + seeds, begun[protocol] + 1, expected + seeds
+            if not running:
+                break
+            over, running = wait(running, return_when=FIRST_COMPLETED)
+            for part, found in (each.result() for each in over):
+                done.append(part)
+                expected -= PROTOCOLS[part.protocol][1] - part.simulated
+                print(*found, sep="\n", end="\n" * bool(found))
+                wrong += len(found)
+                if not found:
+                    with DONE.open("a") as file:
+                        csv.writer(file, lineterminator="\n").writerow(part)
+                judged_so_far = f"{part.simulated} runs, {part.damaged} damaged copies, {part.seconds} s"
+                print(f"{part.protocol}, seeds from {part.first} on: {judged_so_far}", flush=True)
     runs, copies = (sum(getattr(part, name) for part in done) for name in ("simulated", "damaged"))
     print(f"{runs:,} simulated runs and {copies:,} damaged copies judged twice; {wrong} differences")
     return int(wrong > 0)

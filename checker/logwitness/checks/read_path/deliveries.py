@@ -34,13 +34,15 @@ TILING = Check(
 AS_APPENDED = Check(
     id="record-as-appended",
     rule="A record equals what was appended: a client asked for it, and at its LSN no client was given another one, "
-    "nor does any shard send one.",
+    "nor does any shard send one; and who appended it is answered with its LSN, once it is acknowledged.",
     source=("read-path.md#record-as-appended",),
-    fact="a record delivered, or another one that a shard sent",
+    fact="a record delivered, or another one that a shard sent or that a client was answered to have appended",
     sentence={
         "unwritten": "Stream {op} delivered {value} at {lsn}, which no client had appended.",
         "other": "Stream {op} delivered {value} at {lsn}, which holds {known}.",
         "sent": "Shard {peer} sent stream {op} {value} at {lsn}, which holds {known}.",
+        "answered": "The client of operation {op} was answered that {value} is at {lsn}, which holds {known}.",
+        "early": "The client of operation {op} was answered that {value} is at {lsn} before that was acknowledged.",
     },
     kinds=(Kind.INVOKE, Kind.STREAM_RECORD),
     columns=("op", "offset", "value"),
@@ -151,6 +153,7 @@ class _Lsns(NamedTuple):
 
     value: Ints
     seq: Ints  # -1: nobody
+    answered: Ints  # the event that answered a client with it, if nobody had said so before
     record: Ints
     hole: Ints
 
@@ -289,9 +292,14 @@ def _skim(rows: _Rows, at: int, state: _State, judged: Ints) -> int:
         elif kind == OK:
             append = state.appends.rows[place_of(state.appends, op)]
             if f == F_APPEND and append >= 0 and state.asked.waits[append]:
-                _is_said(state, lsn, state.asked.value[append], seq)
+                known = _lsn_known(state, lsn)
+                if lsn != NULL and (known < 0 or state.known.value[known] != state.asked.value[append]):
+                    return i
                 state.asked.waits[append] = 0
         elif kind == _ACKNOWLEDGE:
+            known = _lsn_known(state, lsn)
+            if known >= 0 and state.known.answered[known] >= 0:
+                return i
             _is_said(state, lsn, value, seq)
         elif kind == _RELEASE:
             _raise(state, _TOP, lsn, seq)
@@ -328,6 +336,7 @@ class DeliveryFold(StreamFold[_Rows]):
             run,
         )
         self._bridges: dict[int, set[int]] = {}  # by stream: LSNs of the bridge records that it heard
+        self._of: dict[int, int] = {}  # by event that answered a client too early, as far as is known: its operation
 
     def make_room(self, rows: _Rows) -> None:
         """See `StreamFold`."""
@@ -353,6 +362,12 @@ class DeliveryFold(StreamFold[_Rows]):
             return
         if e.kind == _TRIM_POINT:
             self._gives_up(e)
+            return
+        if e.kind == OK:
+            self._answered(e)
+            return
+        if e.kind == _ACKNOWLEDGE:
+            self._acknowledges(e)
             return
         stream = self._stream(e.op)
         streams = self._state.streams
@@ -381,6 +396,33 @@ class DeliveryFold(StreamFold[_Rows]):
             found = {"peer": e.peer, "op": e.op, "value": e.value, "lsn": shown(e.offset), "known": known}
             self.tallies[AS_APPENDED.id].judged += 1
             self.tallies[AS_APPENDED.id].violation(said, e.seq, way="sent", **found)
+
+    def _answered(self, e: _Rows) -> None:
+        """A client is answered that its record is at an LSN of which nothing is known, or that holds another one."""
+        state, tally = self._state, self.tallies[AS_APPENDED.id]
+        append = state.appends.rows[place_of(state.appends, e.op)]
+        value, row = int(state.asked.value[append]), _lsn(state, e.offset)
+        state.asked.waits[append] = 0
+        known, said = int(state.known.value[row]), int(state.known.seq[row])
+        if said < 0:
+            _is_said(state, e.offset, value, e.seq)
+            state.known.answered[row] = e.seq
+            self._of[e.seq] = e.op
+            return
+        tally.judged += 1
+        found = {"op": e.op, "value": value, "lsn": shown(e.offset), "known": known}
+        tally.violation(said, e.seq, way="answered", **found)
+
+    def _acknowledges(self, e: _Rows) -> None:
+        """What a client was answered with before is acknowledged now; another record there is for others to find."""
+        state, tally = self._state, self.tallies[AS_APPENDED.id]
+        row = _lsn(state, e.offset)
+        answered, value = int(state.known.answered[row]), int(state.known.value[row])
+        state.known.answered[row] = -1
+        if value == e.value:
+            tally.judged += 1
+            found = {"op": self._of.pop(answered), "value": value, "lsn": shown(e.offset)}
+            tally.violation(answered, e.seq, way="early", **found)
 
     def _gives_up(self, e: _Rows) -> None:
         """A shard gives up more than somebody asked for, or than is released."""
