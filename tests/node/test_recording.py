@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loghistory import HybridClock, Kind
+from loghistory import HybridClock, Kind, open_run
 from quorumlog.node.configuration import NodeConfiguration
 from quorumlog.node.missing import files_before, missing_changes, term_runs
 from quorumlog.node.process import _open_history
@@ -211,6 +211,16 @@ def test_what_could_not_be_written_leaves_no_half_line(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert [event.kind for event in whole_events(path)] == ["stop"] * 3 + ["storage_error"]
+
+
+def test_a_failing_disk_concerns_all_logs_of_the_process(tmp_path: Path) -> None:
+    history = HistoryFile(tmp_path / "node-3.0.jsonl", HybridClock(), {"node": 3, "incarnation": 0, "log": "group 7"})
+    history.event("stop", {})
+    history.storage_error("no disk")
+    history.close()
+    events = open_run(tmp_path / "node-3.0.jsonl").table()
+    assert events["kind"].to_pylist() == ["stop", "storage_error"]
+    assert events["log"].to_pylist() == ["group 7", None]
 
 
 def test_a_history_is_never_overwritten(tmp_path: Path) -> None:
