@@ -48,6 +48,8 @@ RemovedAtOnce(voters) ==                                                     \* 
     {[voters EXCEPT !.current = rest] : rest \in (SUBSET voters.current) \ {{}, voters.current}}
 RemovedOneByOne(voters) ==                                                   \* VotersRemoved
     {[voters EXCEPT !.current = @ \ {n}] : n \in {m \in voters.current : voters.current # {m}}}
+PromotedTogether(voters) ==                                                  \* LearnerPromoted
+    IF voters.learners = {} THEN {} ELSE {[voters EXCEPT !.current = @ \union voters.learners, !.learners = {}]}
 ReconfigureUncommitted(newest, committedTo) == TRUE                          \* MayChange
 JointCurrentOnly(voters) == [voters EXCEPT !.old = {}]                       \* Deciding
 LearnerCounts(voters) == [voters EXCEPT !.current = @ \union voters.learners] \* Deciding
