@@ -1,7 +1,7 @@
 """Kinds of events that a run never records, though it shows that what they tell of took place.
 
-Who trims a log takes a snapshot before, and who compacts one sends others gaps; or they were asked to, by a fault or a
-client. What then lacks in a log is held against nobody. Source: history-checks.md#never-recorded.
+Who trims a log takes a snapshot before, and who compacts one was asked to, by a fault. What then lacks in a log is held
+against nobody. Source: history-checks.md#never-recorded.
 """
 
 from __future__ import annotations
@@ -19,9 +19,12 @@ from .doubt import explained
 
 _SHOWN_BY = {
     Kind.TRIM: (Kind.SNAPSHOT, "trim"),
-    Kind.COMPACT: (Kind.GAP, "compact"),
+    Kind.COMPACT: (None, "compact"),
     Kind.TRIM_POINT: (None, "trim_log"),
     Kind.INVOKE: (Kind.OK, None),
+    Kind.SEND: (Kind.RECEIVE, None),
+    Kind.TERM: (Kind.LEADER, None),
+    Kind.APPEND: (Kind.COMMIT, None),
 }
 """What shows that there were some: events of another kind, or a fault or an operation of this name."""
 

@@ -287,14 +287,14 @@ class PlacementFold(QueryFold):
         tally.judged += 1
         by_lag = reason is None or reason.startswith(_OF_LAG)
         shown = life.assigned_at, *(life.kept_at if by_lag else ()), seq
+        by = Kind.REPORT_KEPT if by_lag and life.kept is None else Kind.CHANGELOG if reason == _NOT_ACTIVE else None
+        rests_on = () if by is None or reason is None else (by,)
         if answers and reason is not None:
-            by = Kind.REPORT_KEPT if by_lag and life.kept is None else Kind.CHANGELOG if reason == _NOT_ACTIVE else None
-            rests_on = () if by is None else (by,)
             tally.violation(*shown, way="answered", rests_on=rests_on, reason=reason.rstrip("."), **place)
         elif not answers and reason is None:
             tally.violation(*shown, way="refused", **place)
         elif not answers and reason is not None and self._words.text(rows.value[at]) != reason:
-            tally.violation(*shown, way="reason", reason=reason.rstrip("."), **place)
+            tally.violation(*shown, way="reason", rests_on=rests_on, reason=reason.rstrip("."), **place)
 
     def _against(
         self, server: Server, life: _Life, assigned: Assigned, partition: int, position: int | None, query: Query

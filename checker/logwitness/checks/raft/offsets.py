@@ -243,6 +243,7 @@ CONVERGES = number(
     CHECKS,
     Check(
         id="converges",
+        explained_by=frozenset({Kind.APPEND}),
         rule="Once all faults are healed and the run has reached its final read, every running voter ends with the "
         "whole log, all of it committed.",
         source=("raft.md#converges", "raft.md#recovery-end", "raft.md#recovery-flush"),

@@ -191,7 +191,8 @@ class GapFold(StreamFold[Rows]):
         tally = self.tallies[VERDICT.id]
         if stream.recorded:
             tally.judged += 1
-            tally.violation(e.seq, way="record", op=e.op, lsn=shown(e.offset))
+            found = {"op": e.op, "lsn": shown(e.offset)}
+            tally.violation(e.seq, way="record", rests_on=self._streams.known_by(stream), **found)
         else:
             tally.unjudged += 1
         self._streams.moved(stream, e.offset)
@@ -204,7 +205,7 @@ class GapFold(StreamFold[Rows]):
         tally.judged += 1
         if not right:
             found = {"op": e.op, "gap": _word(e.f), "lsn": shown(e.offset)}
-            tally.violation(e.seq, way="unsent", **found)
+            tally.violation(e.seq, way="unsent", rests_on=self._streams.known_by(stream), **found)
 
     def _follows(self, stream: Stream, e: Rows) -> None:
         """At every LSN of the gap the answers suffice; who was to be waited for was waited for."""
@@ -219,16 +220,16 @@ class GapFold(StreamFold[Rows]):
             each = self._streams.nodesets.of(epoch_of(step)) or nodeset
             if stream.verdict(step, each) < INCOMPLETE:
                 silent = [*members(stream.silent(step, each))]
-                rests_on = stream.told_by
+                rests_on = self._streams.known_by(stream)
                 tally.violation(e.seq, way="none", rests_on=rests_on, lsn=shown(step), silent=silent, **found)
                 return
         verdict, said = stream.verdict(lsn, nodeset), self.words.text(e.value)
         if said is not None and said != VERDICTS[verdict]:
             found |= {"lsn": shown(lsn), "said": said, "verdict": VERDICTS[verdict]}
-            tally.violation(e.seq, way="said", rests_on=stream.told_by, **found)
+            tally.violation(e.seq, way="said", rests_on=self._streams.known_by(stream), **found)
         elif verdict == INCOMPLETE and stream.settings is not None and self._hurries(stream, nodeset, e):
             silent = [*members(stream.worth_waiting(lsn, nodeset))]
-            rests_on = (*stream.told_by, Kind.STREAM_GRACE)
+            rests_on = (*self._streams.known_by(stream), Kind.STREAM_GRACE)
             tally.violation(e.seq, way="grace", rests_on=rests_on, lsn=shown(lsn), silent=silent, **found)
 
     @staticmethod

@@ -160,13 +160,6 @@ class Stream:
         ignorant = ignorant or self.answers[0] > self.version
         return self.rejected == self.position or self.rewinding >= 0 or in_grace or ignorant
 
-    @property
-    def told_by(self) -> tuple[Kind, ...]:
-        """The kinds of events by which the statuses of shards are known, of those that there must have been."""
-        closing = any(each.reading for shard, each in self.shards.items() if self.statuses.get(shard))
-        versions = (Kind.EVENT_LOG, Kind.STREAM_STATUSES) if max(self.version, self.answers[0]) > 0 else ()
-        return (*versions, Kind.STREAM_CLOSED) if closing else versions
-
     def silent(self, lsn: int, nodeset: Nodeset) -> int:
         """The shards that have said nothing of an LSN."""
         return mask_of(s for s in members(nodeset.shards) if s not in self.shards or self.shards[s].next <= lsn)
@@ -356,6 +349,13 @@ class Streams:
         self._newest = statuses
         empty = mask_of(shard for shard, status in statuses.items() if status == AUTHORITATIVE_EMPTY)
         self._hearing.run[hearing.WITHOUT_DATA] &= ~empty
+
+    def known_by(self, stream: Stream) -> tuple[Kind, ...]:
+        """The kinds of events by which the statuses of shards are known, of those that there must have been."""
+        some = max(stream.version, stream.answers[0], len(self._logged)) > 0
+        versions = (Kind.EVENT_LOG, Kind.STREAM_STATUSES) if some else ()
+        closing = any(each.reading for shard, each in stream.shards.items() if stream.statuses.get(shard))
+        return (*versions, Kind.STREAM_CLOSED) if closing else versions
 
     def may_differ(self, stream: Stream) -> bool:
         """Whether, as it knows, copies of a record may name different copysets (read-path.md#guaranteed-delivery)."""

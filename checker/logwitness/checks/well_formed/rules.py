@@ -161,6 +161,7 @@ CAUSAL = number(
     CHECKS,
     Check(
         id="sent-before-received",
+        explained_by=frozenset({Kind.SEND, Kind.TERM}),
         rule="A message is sent once, by a node that runs and is in its term, and received after that as it was sent, "
         "by the node that it was sent to.",
         source=("history-checks.md#sent-before-received",),
