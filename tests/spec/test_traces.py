@@ -104,7 +104,8 @@ def test_every_tenth_of_10000_seeds_is_allowed(first: int, tmp_path: Path) -> No
 @pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_the_runs_take_every_action_and_every_branch_of_the_specification(tmp_path: Path) -> None:
-    status, verdicts = follow("--coverage", *(record(tmp_path, seed) for seed in range(16)))
+    seeds = (*range(16), list(SETTINGS).index("members"))
+    status, verdicts = follow("--coverage", *(record(tmp_path, seed) for seed in seeds))
     assert status == 0
     assert [action for action, count in verdicts[-1]["actions"].items() if count == 0] == []
     assert verdicts[-1]["unvisited"] == []
