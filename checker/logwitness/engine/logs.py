@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from ..checks.codes import CRASH, FAULT, HEAL, KINDS, PHASE, POWER_LOSS, STOP, STORAGE_ERROR
 from ..checks.columns import Columns, Ints, held_for, joined
-from ..checks.contract import Family, Fold, Setting, Verdicts, Watchful, quiet_first
+from ..checks.contract import Family, Fold, Recorded, Setting, Verdicts, Watchful, quiet_first
 from ..checks.kernel import all_made
 from .alike import judge_alike
 from .unrecorded import unrecorded
@@ -46,6 +46,8 @@ class Logs:
         self._numbers: dict[str | None, int] = {}
         """Of the logs by name, in order of appearance."""
         self._folds: dict[int, Sequence[Fold]] = {}
+        self._settings: dict[int, Setting] = {}
+        """Of each log that has folds: what is recorded of it is its own."""
         self._watchful: dict[int, list[Watchful]] = {}
         """Those of them that can be asked before the end."""
         self._waiting = Waiting(held_for({column for family in families for column in family.columns}))
@@ -58,7 +60,6 @@ class Logs:
 
     def feed(self, columns: Columns, log: pa.DictionaryArray) -> None:
         """Take the next events; ``log`` is their column of that name."""
-        self._setting.seen.see(columns)
         if log.null_count == len(log):
             self._unnamed(columns)
             return
@@ -87,7 +88,9 @@ class Logs:
         shared = np.flatnonzero(_IS_SHARED[columns.kind])
         self._own_events |= len(shared) < len(columns.seq)
         number = self._numbers.setdefault(None, len(self._numbers))
-        for fold in self._folds_of(number):
+        folds = self._folds_of(number)
+        self._settings[number].seen.see(columns)
+        for fold in folds:
             fold.feed(columns)
         if len(shared):
             self._shared.append(columns.where(shared))
@@ -112,7 +115,8 @@ class Logs:
 
     def _folds_of(self, number: int) -> Sequence[Fold]:
         if number not in self._folds:
-            folds = self._folds[number] = [family.start(self._setting) for family in self._families]
+            setting = self._settings[number] = replace(self._setting, seen=Recorded())
+            folds = self._folds[number] = [family.start(setting) for family in self._families]
             self._watchful[number] = [fold for fold in folds if isinstance(fold, Watchful)]
             self._fed_until[number] = 0
         return self._folds[number]
@@ -125,6 +129,7 @@ class Logs:
             until = int(np.searchsorted(shared.seq, columns.seq[-1]))
             columns = columns.merged(shared.between(self._fed_until[number], until))
             self._fed_until[number] = until
+        self._settings[number].seen.see(columns)
         for fold in folds:
             fold.feed(columns)
 
@@ -139,7 +144,7 @@ class Logs:
 
     def finish(self) -> list[tuple[str | None, Verdicts]]:
         """What the folds of each log answer; logs that only saw what concerns all logs are left out."""
-        found = [(log, unrecorded(each, self._setting)) for log, each in self._finish()]
+        found = self._finish()
         if self._setting.compiled:
             all_made()
         return found
@@ -155,9 +160,11 @@ class Logs:
                     continue
                 if name is not None and self._shared:
                     rest = self._all_shared()
+                    rest = rest.between(self._fed_until[number], len(rest.seq))
+                    self._settings[number].seen.see(rest)
                     for fold in folds:
-                        fold.feed(rest.between(self._fed_until[number], len(rest.seq)))
-                found[number] = _answer(folds)
+                        fold.feed(rest)
+                found[number] = unrecorded(_answer(folds), self._settings.pop(number))
                 del folds
         if len(self._waiting):
             shared = self._all_shared() if self._shared else None
@@ -168,11 +175,13 @@ class Logs:
 
     def _judge(self, columns: Columns) -> Verdicts:
         """What the families say of a log with these events."""
-        setting = replace(self._setting, compiled=self._setting.compiled and len(columns.seq) >= _PAYS)
+        compiled = self._setting.compiled and len(columns.seq) >= _PAYS
+        setting = replace(self._setting, compiled=compiled, seen=Recorded())
+        setting.seen.see(columns)
         folds = [family.start(setting) for family in self._families]
         for fold in folds:
             fold.feed(columns)
-        return _answer(folds)
+        return unrecorded(_answer(folds), setting)
 
 
 def _answer(folds: Sequence[Fold]) -> Verdicts:
