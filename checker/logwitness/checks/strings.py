@@ -29,7 +29,7 @@ class Strings(NamedTuple):
 
 
 def no_strings() -> Strings:
-    """None yet."""
+    """A table that has no string yet, with room for a few."""
     starts, table, used = np.zeros(1 << 8, np.int64), np.full(1 << 9, NOWHERE, np.int64), np.zeros(2, np.int64)
     return Strings(np.zeros(1 << 12, np.uint8), starts, table, used)
 

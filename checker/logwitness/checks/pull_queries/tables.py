@@ -171,18 +171,18 @@ class Changelog:
         """Whether nothing was shown that could not be folded."""
         self._positions: dict[str, list[int]] = {}
         self._values: dict[str, list[Value | None]] = {}
-        self._ahead: list[int] = []  # the last offsets taken, before anybody could look at them: the events
+        self._early: list[int] = []  # the last offsets taken, before anybody could look at them: the events
 
     def forget_events(self) -> None:
         """Nobody looks at a place before those taken so far any more."""
-        self._ahead.clear()
+        self._early.clear()
 
     def end_at(self, seq: int) -> int:
         """How many offsets were known before an event."""
-        return self.end - len(self._ahead) + bisect_left(self._ahead, seq)
+        return self.end - len(self._early) + bisect_left(self._early, seq)
 
     def take(self, seqs: Ints, offsets: Ints, at: Ints, found: Plain) -> bool:
-        """Take offsets of one epoch ahead, ``at``: where it is said what they hold; whether they are such."""
+        """Take offsets of one epoch early, ``at``: where it is said what they hold; whether they are such."""
         numbers, records = found.numbers, np.flatnonzero(at >= 0)
         said = at[records]
         in_order = offsets[0] == self.end and bool((np.diff(offsets) == 1).all())
@@ -192,7 +192,7 @@ class Changelog:
         if not (self.whole and in_order and of_epoch.all() and (sources <= due[:-1]).all()):
             return False
         said, records = said[sources == due[:-1]], records[sources == due[:-1]]
-        self._ahead += seqs.tolist()
+        self._early += seqs.tolist()
         self.end += len(offsets)
         self.source = int(due[-1])
         keyed = np.flatnonzero(numbers[said + 2] >= 0)
@@ -210,14 +210,14 @@ class Changelog:
             self._values.setdefault(key, []).extend(values[start:end])
         return True
 
-    def show(self, offset: int, record: Record | None, own: bool, ahead: int | None = None) -> None:
-        """Take the next offset; ``own``: a record of Raft's own, which changes nothing; ``ahead``: the event, if others
+    def show(self, offset: int, record: Record | None, own: bool, early: int | None = None) -> None:
+        """Take the next offset; ``own``: a record of Raft's own, which changes nothing; ``early``: the event, if others
         before it are still to be taken."""
         self.whole = self.whole and offset == self.end and (own or record is not None)
         if not self.whole:
             return
-        if ahead is not None:
-            self._ahead.append(ahead)
+        if early is not None:
+            self._early.append(early)
         self.end += 1
         if record is None or record.epoch < self.epoch:
             return
@@ -337,11 +337,11 @@ class TableFold(QueryFold):
         self._shows(rows.seq[at], rows.partition[at], rows.offset[at], record, text is None)
 
     def _shows(
-        self, seq: int, partition: int, offset: int, record: Record | None, own: bool, *, ahead: bool = False
+        self, seq: int, partition: int, offset: int, record: Record | None, own: bool, *, early: bool = False
     ) -> None:
         log = self._logs.setdefault(partition, Changelog())
         before = log.epoch
-        log.show(offset, record, own, seq if ahead else None)
+        log.show(offset, record, own, seq if early else None)
         if log.whole and record is not None and record.epoch > before:
             tally = self._tallies[TAKEOVER.id]
             tally.judged += 1
@@ -363,7 +363,7 @@ class TableFold(QueryFold):
             if not log.take(seqs, offsets, at[run], found):
                 for seq, offset, place in zip(seqs.tolist(), offsets.tolist(), at[run].tolist(), strict=True):
                     record = None if place < 0 else _record(found, place)
-                    self._shows(seq, partition, offset, record, record is None, ahead=True)
+                    self._shows(seq, partition, offset, record, record is None, early=True)
 
     def _answered(self, rows: Columns, at: int) -> None:
         """Rows as a server answers them, or as a client gets them."""

@@ -232,27 +232,16 @@ class PlainQueries:
         open_yet = (some != OVER) & (some != PUT) & (queries.closed[: len(some)] == 0)
         self._left = queries.op[: len(some)][open_yet].tolist()
         right = np.append((queries.state == OVER) | (queries.state == PUT), False)
-        events, placed = np.zeros(len(columns.seq), bool), np.zeros(len(columns.seq), bool)
-        events[which] = right[row_of]
-        placed[which] = (right & np.append(queries.may > 0, False))[row_of]
-        of_tables = np.zeros(len(columns.seq), bool)
-        of_tables[which] = right_here
+        size = len(columns.seq)
+        events = _placed(size, which, right[row_of])
+        placed = _placed(size, which, (right & np.append(queries.may > 0, False))[row_of])
+        of_tables = _placed(size, which, right_here)
         over = np.flatnonzero(queries.state == OVER)
         of_over = facts[over]
         of_over[:, MAY] *= queries.may[over]
-        places = _places(len(columns.seq), which, rows, said)
-        return Plain(
-            events,
-            placed,
-            of_tables,
-            int(reported[0]),
-            of_over.sum(axis=0),
-            ended,
-            said.numbers,
-            places,
-            name_of,
-            self._reading.name,
-        )
+        of_turns = int(reported[0]), of_over.sum(axis=0), ended
+        places = _places(size, which, rows, said)
+        return Plain(events, placed, of_tables, *of_turns, said.numbers, places, name_of, self._reading.name)
 
     def _taken_up(self, queries: OfQueries, asked: int) -> Table:
         """The rows of queries by their numbers; those that are open from before have theirs."""
@@ -320,6 +309,13 @@ def _reports(most: int) -> Reports:
 def _lives(most: int) -> Lives:
     of_nodes = (np.full(FEW, fill) for fill in (0, NULL, NULL, NOWHERE))
     return Lives(*of_nodes, *(np.full(FEW * most, fill) for fill in (NULL, 0, NULL)))
+
+
+def _placed(size: int, which: Ints, here: Array) -> Array:
+    """Of so many events whether they are among some, and these say so."""
+    found = np.zeros(size, bool)
+    found[which] = here
+    return found
 
 
 def _places(events: int, which: Ints, rows: Rows, said: Said) -> Ints:
