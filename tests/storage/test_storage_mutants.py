@@ -120,3 +120,17 @@ def test_a_flush_that_a_truncation_overtook_promises_nothing() -> None:
     log.flush_run(ticket)
     assert not log.flush_finish(ticket)
     assert log.open(disk, "log", 100, 1).dirty == 1
+
+
+def test_what_replaces_a_flushed_batch_of_its_size_is_flushed_too() -> None:
+    disk = SimulatedDisk(Random(1))
+    log = Log.open(disk, "log", 1000, 1)
+    log.append(batches(0, 5))
+    log.flush()
+    log.truncate(5)
+    log.append(batches(5, 5, term=4))
+    assert log.flush_begin().bytes > 0
+    log.flush()
+    disk.power_loss()
+    again = Log.open(disk, "log", 1000, 1)
+    assert (again.dirty, again.term(5)) == (5, 4)
