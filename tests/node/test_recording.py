@@ -241,7 +241,24 @@ def test_what_an_emptied_log_lost_is_told_unless_its_disk_is_new(tmp_path: Path,
     configuration = NodeConfiguration(
         node=0, addresses={0: "127.0.0.1:1"}, data="", history=str(tmp_path), least_session=4
     )
-    _open_history(configuration, 4, log, HybridClock(), None, empty=wiped, lost_power=False, ended=None).flush()
+    _open_history(configuration, 4, log, HybridClock(), None, empty=wiped, lost_power=False, ended={}).flush()
     found = find_history(tmp_path / "node-0.4.jsonl")
     assert found is not None
     assert [(event.kind, event.offset) for event in whole_events(found)] == ([] if wiped else [("truncate", 0)])
+
+
+def test_what_is_missing_is_of_the_last_life_that_began_and_at_its_end(tmp_path: Path) -> None:
+    """Incarnation 4 ended before it could begin: nothing that is found after it was done since."""
+    reported(tmp_path, [1], [])  # incarnation 3
+    now, _ = HybridClock().tick()
+    configuration = NodeConfiguration(
+        node=0, addresses={0: "127.0.0.1:1"}, data="", history=str(tmp_path), least_session=5
+    )
+    ended = {2: (now + 5, 0), 3: (now + 10, 2), 4: (now + 1000, 0)}
+    _open_history(
+        configuration, 5, log_of([1, 1]), HybridClock(), None, empty=False, lost_power=False, ended=ended
+    ).flush()
+    found = find_history(tmp_path / "node-0.5.jsonl")
+    assert found is not None
+    (event,) = whole_events(found)
+    assert (event.kind, event.incarnation, event.time, event.logical) == ("append", 3, now + 10, 3)

@@ -91,7 +91,7 @@ class Processes(ABC):
         self._met_failure: set[int] = set()  # whose disk failed in this life: it may stop after that is over
         self._damage: dict[int, Damage] = {}
         self._starts = [0] * nodes
-        self._ends: dict[int, Stamp] = {}  # before what was recorded of the end of its last life
+        self._ends: dict[int, dict[int, Stamp]] = {}  # by incarnation: before what was recorded of its end
         self._cuts: dict[Pair, int] = {}
 
     @abstractmethod
@@ -369,15 +369,14 @@ class Processes(ABC):
         if self._recorder is None:
             return
         incarnation = self._starts[node] - 1
-        self._ends.pop(node, None)
         files = self._files(node, incarnation)
         if kind is Kind.STORAGE_ERROR and any(event.kind == kind for path in files for event in whole_events(path)):
             return  # it could still say so itself
         for path in files:
             _, end = end_stamp(path)
             self.clock.merge(end)
-        self._ends[node] = self.clock.tick()
-        self.clock.merge((self._ends[node][0] + 1, 0))  # there is room for what the node adds when it starts again
+        end = self._ends.setdefault(node, {})[incarnation] = self.clock.tick()
+        self.clock.merge((end[0] + 1, 0))  # there is room for what the node adds when it starts again
         columns: dict[str, Any] = {"node": node, "incarnation": incarnation}
         if kind is Kind.STORAGE_ERROR:
             columns["reason"] = self.last_words(node)

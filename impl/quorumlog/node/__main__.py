@@ -15,8 +15,8 @@ from quorumlog.node.supervision import UNUSABLE, Supervisor
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--config", required=True, type=click.Path(path_type=Path), help="The node's configuration (JSON).")
 @click.option("--supervisor", type=(int, int, int), hidden=True, help="The parent's process number and hybrid clock.")
-@click.option("--ended", type=(int, int), hidden=True, help="The hybrid clock at the end of the life before.")
-def main(config: Path, supervisor: tuple[int, int, int] | None, ended: tuple[int, int] | None) -> None:
+@click.option("--ended", type=(int, int, int), multiple=True, hidden=True, help="A life before, the clock at its end.")
+def main(config: Path, supervisor: tuple[int, int, int] | None, ended: tuple[tuple[int, int, int], ...]) -> None:
     """Run one node of a replicated log.
 
     \b
@@ -37,7 +37,8 @@ def main(config: Path, supervisor: tuple[int, int, int] | None, ended: tuple[int
     except ConfigurationError as error:
         print(error, file=sys.stderr)
         sys.exit(UNUSABLE)
-    under = None if supervisor is None else Supervisor(supervisor[0], (supervisor[1], supervisor[2]), ended)
+    ends = {life: (time, logical) for life, time, logical in ended}
+    under = None if supervisor is None else Supervisor(supervisor[0], (supervisor[1], supervisor[2]), ends)
     sys.exit(run(configuration, supervisor=under))
 
 

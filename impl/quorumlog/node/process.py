@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from quorumlog.node.links import Link
 from quorumlog.node.missing import files_before, missing_changes, term_runs
 from quorumlog.node.outbox import GroupsOutbox
 from quorumlog.node.real_protocol import RealProtocol, real_protocol
-from quorumlog.node.recording import History, HistoryFile, NoHistory, end_stamp, history_path
+from quorumlog.node.recording import History, HistoryFile, NoHistory, end_stamp, history_path, whole_events
 from quorumlog.node.server import Server
 from quorumlog.node.supervised import Supervised, run_process, say
 from quorumlog.node.supervision import DISK_FAILED, STOPPED, Order, Supervisor
@@ -103,7 +103,7 @@ class Node(Supervised):
                 named,
                 empty=empty,
                 lost_power=lost_power,
-                ended=None if self._supervisor is None else self._supervisor.ended,
+                ended={} if self._supervisor is None else self._supervisor.ended,
             ),
             jitter=random.Random(f"{configuration.seed} {stream} {configuration.node} {incarnation}"),
             send=self._send if self._outbox is None else self._outbox.of(group),
@@ -228,13 +228,14 @@ def _open_history(
     *,
     empty: bool,
     lost_power: bool,
-    ended: Stamp | None,
+    ended: Mapping[int, Stamp],
 ) -> History:
     """Begin this incarnation's history of a group with what the one before could not record any more.
 
     Nobody learned of that before its end (`quorumlog.node.driver`), and what led to it, such as the request of a
-    client, may be later than the last event: it is stamped with the end, if that is known. On a disk that was ``empty``
-    nothing is missing: what the log before held went with its disk.
+    client, may be later than the last event: it is stamped with the end of the last life that began, if that is known;
+    one after it may have ended before it could begin. On a disk that was ``empty`` nothing is missing: what the log
+    before held went with its disk.
     """
     if configuration.history is None:
         return NoHistory(clock)
@@ -247,7 +248,8 @@ def _open_history(
     history = HistoryFile(history_path(directory, node, incarnation), clock, common)
     before = files_before(directory, node, incarnation)
     last, end = max(map(end_stamp, before), default=((0, 0), (0, 0)))
-    last = last if ended is None else max(last, ended)
+    lived = next((event.incarnation for path in before for event in whole_events(path) if event.kind == Kind.START), -1)
+    last = max(last, ended.get(lived, last))
     missing = () if empty else missing_changes(before, log, lost_power=lost_power)
     for step, (kind, columns) in enumerate(missing, start=1):
         history.stamped(kind, (last[0], last[1] + step), columns)

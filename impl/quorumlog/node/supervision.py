@@ -5,6 +5,8 @@ Orders come as one JSON object per line on the node's standard input; its end me
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -37,9 +39,9 @@ class Order(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Supervisor(NamedTuple):
     """Who started this process: its number, and a hybrid clock stamp that everything here is later than.
 
-    ``ended``: the stamp before the recorded end of the life before, if it could not record all that it did.
+    ``ended``: by incarnation the stamp before the recorded end of a life that could not record all that it did.
     """
 
     process: int
     after: Stamp
-    ended: Stamp | None = None
+    ended: Mapping[int, Stamp] = MappingProxyType({})
