@@ -37,7 +37,7 @@ def _write(directory: Path, flushed: list[int]) -> None:
     with Recorder(sink) as record:
         for time, offset in enumerate(flushed):
             record.event("flush", time=time, flushed=offset, **STATE)  # type: ignore[arg-type]
-    write_run(directory, sink.table, {"name": directory.name, "notes": ["Said by the run itself."]})
+    write_run(directory, sink.table, {"name": directory.name, "notes": ["Said by the run itself."] * 2})
 
 
 @pytest.fixture

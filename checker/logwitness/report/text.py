@@ -78,7 +78,7 @@ class Report:
             self._stories(source, results)
             self._losses(verdict.losses)
             self._excuses(verdict.checks)
-        for note in self._notes(source, verdict, holds=holds):
+        for note in dict.fromkeys(self._notes(source, verdict, holds=holds)):  # one file a log may say the same
             self._output.line((f"note: {printable(note)}", "yellow"), indent=2)
         if self._verbose or not holds:
             self._output.line()
