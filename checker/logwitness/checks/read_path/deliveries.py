@@ -357,17 +357,9 @@ class DeliveryFold(StreamFold[_Rows]):
 
     def take(self, e: _Rows) -> None:
         """See `StreamFold`."""
-        if e.kind == _HEARD:
-            self._heard(e)
-            return
-        if e.kind == _TRIM_POINT:
-            self._gives_up(e)
-            return
-        if e.kind == OK:
-            self._answered(e)
-            return
-        if e.kind == _ACKNOWLEDGE:
-            self._acknowledges(e)
+        takes = _TAKES.get(e.kind)
+        if takes is not None:
+            takes(self, e)
             return
         stream = self._stream(e.op)
         streams = self._state.streams
@@ -557,6 +549,15 @@ class DeliveryFold(StreamFold[_Rows]):
 def _blank(name: str) -> int:
     """What is known of a stream, an LSN, an epoch or an operation before anything is."""
     return {"next": NULL, "until": NULL, "value": 0, "waits": 0}.get(name, -1)
+
+
+_TAKES = {
+    _HEARD: DeliveryFold._heard,
+    _TRIM_POINT: DeliveryFold._gives_up,
+    OK: DeliveryFold._answered,
+    _ACKNOWLEDGE: DeliveryFold._acknowledges,
+}
+"""What is done with events that are of no delivery."""
 
 
 FAMILY = Family(
