@@ -52,6 +52,20 @@ def test_how_often_a_run_is_looked_at_does_not_change_what_is_said_of_it() -> No
     assert sum(pieces) == sum(fewer)
 
 
+class TakenForReference(Candidate):
+    """A mutant that is looked at as seldom as the reference."""
+
+    is_reference = True
+
+
+def test_a_run_of_the_reference_that_is_rejected_is_one_up_to_its_first_violation() -> None:
+    mutant, taken = (kind("raft", "commit-counts-dirty", under="default") for kind in (Candidate, TakenForReference))
+    found = judge_seed(mutant, 0)
+    assert found.rejections
+    assert found.rejections[0].time < SETTINGS["default"].duration
+    assert judge_seed(taken, 0) == found
+
+
 def _looked_at(seed: int, *, seldom: bool) -> tuple[dict[str, Any], list[int]]:
     """What is said of a run of the reference, and how many events were shown each time."""
     configuration, pieces = REFERENCE.configuration(seed), []

@@ -12,6 +12,7 @@ import gc
 import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
@@ -238,8 +239,20 @@ def judge_seed(candidate: Candidate, seed: int) -> Judged:
 def judge_run(candidate: Candidate, seed: int, setting: str, configuration: ClusterConfiguration) -> Judged:
     """Play one run under a given configuration, which may hold its plan, and judge it until the first violation.
 
-    Raises `RulesFileError`.
+    A run of the reference, of which nobody expects one, is looked at seldom; if something is wrong with it, it is
+    played again and looked at often. Raises `RulesFileError`.
     """
+    if candidate.is_reference:
+        with suppress(Exception):  # it may have been wrong before that
+            judged = _played_once(candidate, seed, setting, configuration, seldom=True)
+            if not judged.rejections:
+                return judged
+    return _played_once(candidate, seed, setting, configuration)
+
+
+def _played_once(
+    candidate: Candidate, seed: int, setting: str, configuration: ClusterConfiguration, *, seldom: bool = False
+) -> Judged:
     make_core = candidate.make_core
     _leave_modules_alone()
     watch = load_watch()(candidate.checks, configuration=known_to_the_judge(candidate.protocol, configuration))
@@ -251,7 +264,6 @@ def judge_run(candidate: Candidate, seed: int, setting: str, configuration: Clus
     rejections = []
     try:
         with within(RUN_SECONDS):
-            seldom = candidate.is_reference  # nobody expects a violation of it
             outcome = candidate.played.watch(seed, configuration, make_core, watch.feed, seldom=seldom)
     except TimeoutError:
         return Judged((rejection(LIVELOCK, no_end_sentence()),), {})
