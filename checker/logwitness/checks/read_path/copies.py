@@ -128,6 +128,7 @@ _ROT = "rot"
 """The fault that spoils copies where they lie; of which ones nobody knows until they are read."""
 _AGREE = CHECKS.index(AGREE)
 _IS_WANTED = lookup({*_OWN, Kind.INVOKE})
+_LEFT = frozenset({_NODESET, _EVENT_LOG, _FAULT, _TAKES_PART, _PURGE, _RECOVER, _SETTINGS, _REWIND, _GAP})
 
 
 class _Rows(NamedTuple):
@@ -336,6 +337,7 @@ class CopyFold(StreamFold[_Rows]):
 
     checks = CHECKS
     wanted = _IS_WANTED
+    left = _LEFT
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, _Rows)

@@ -215,17 +215,15 @@ def _epoch(state: _State, lsn: int) -> int:
 
 
 @part
-def _is_said(state: _State, lsn: int, value: int, seq: int) -> None:
+def _is_said(state: _State, row: int, value: int, seq: int) -> None:
     """Somebody says what is at an LSN; if he is not the first, nothing changes."""
-    row = _lsn(state, lsn)
     if state.known.seq[row] < 0:
         state.known.value[row], state.known.seq[row] = value, seq
 
 
 @part
-def _is_record(state: _State, lsn: int, seq: int) -> None:
+def _is_record(state: _State, row: int, epoch: int, lsn: int, seq: int) -> None:
     """A stream got a record."""
-    row, epoch = _lsn(state, lsn), _epoch(state, lsn)
     if state.known.record[row] < 0:
         state.known.record[row] = seq
     if state.epochs.last_seq[epoch] < 0 or lsn > state.epochs.last[epoch]:
@@ -240,9 +238,8 @@ def _raise(state: _State, which: int, lsn: int, seq: int) -> None:
 
 
 @part
-def _breaks(state: _State, op: int, lsn: int, last: int, value: int) -> bool:
+def _breaks(state: _State, stream: int, row: int, epoch: int, lsn: int, last: int, value: int) -> bool:
     """Whether a record delivered may break a rule, or cannot be judged by all of them."""
-    stream = state.ops.rows[place_of(state.ops, op)]
     if stream < 0 or state.streams.next[stream] != lsn or state.streams.rejected_seq[stream] >= 0:
         return True
     until = state.streams.until[stream]
@@ -250,7 +247,6 @@ def _breaks(state: _State, op: int, lsn: int, last: int, value: int) -> bool:
         return True
     if state.run[_TOP_SEQ] < 0 or last > state.run[_TOP] or state.written.rows[place_of(state.written, value)] < 0:
         return True
-    row, epoch = _lsn(state, lsn), _epoch(state, lsn)
     if epoch < 0:
         return True
     other = state.known.seq[row] >= 0 and state.known.value[row] != value
@@ -266,15 +262,16 @@ def _skim(rows: _Rows, at: int, state: _State, judged: Ints) -> int:
             continue
         if kind == _RECORD:
             last = rows.last_offset[i]
-            if _breaks(state, op, lsn, last, value):
+            stream = state.ops.rows[place_of(state.ops, op)]
+            row, epoch = _lsn(state, lsn), _epoch(state, lsn)
+            if _breaks(state, stream, row, epoch, lsn, last, value):
                 return i
             judged[_IN_ORDER] += 1
             judged[_APPENDED] += 1
             judged[_UP_TO_RELEASED] += 1
             judged[_BEFORE_END] += 1
-            _is_said(state, lsn, value, seq)
-            _is_record(state, lsn, seq)
-            stream = state.ops.rows[place_of(state.ops, op)]
+            _is_said(state, row, value, seq)
+            _is_record(state, row, epoch, lsn, seq)
             state.streams.next[stream], state.streams.before[stream] = last + 1, seq
         elif kind == _HEARD:
             known = _lsn_known(state, lsn) if f == _SENT and value != NULL else -1
@@ -297,10 +294,10 @@ def _skim(rows: _Rows, at: int, state: _State, judged: Ints) -> int:
                     return i
                 state.asked.waits[append] = 0
         elif kind == _ACKNOWLEDGE:
-            known = _lsn_known(state, lsn)
-            if known >= 0 and state.known.answered[known] >= 0:
+            row = _lsn(state, lsn)
+            if state.known.seq[row] >= 0 and state.known.answered[row] >= 0:
                 return i
-            _is_said(state, lsn, value, seq)
+            _is_said(state, row, value, seq)
         elif kind == _RELEASE:
             _raise(state, _TOP, lsn, seq)
         elif kind == _TRIM_POINT:
@@ -397,7 +394,7 @@ class DeliveryFold(StreamFold[_Rows]):
         state.asked.waits[append] = 0
         known, said = int(state.known.value[row]), int(state.known.seq[row])
         if said < 0:
-            _is_said(state, e.offset, value, e.seq)
+            _is_said(state, row, value, e.seq)
             state.known.answered[row] = e.seq
             self._of[e.seq] = e.op
             return
@@ -507,8 +504,8 @@ class DeliveryFold(StreamFold[_Rows]):
             tally.unjudged += 1
             return
         tally.judged += 1
-        _is_said(state, e.offset, e.value, e.seq)
         row = _lsn(state, e.offset)
+        _is_said(state, row, e.value, e.seq)
         known, said = int(state.known.value[row]), int(state.known.seq[row])
         found = {"op": e.op, "lsn": shown(e.offset), "value": e.value}
         if state.written.rows[place_of(state.written, e.value)] < 0:
@@ -518,8 +515,8 @@ class DeliveryFold(StreamFold[_Rows]):
 
     def _holes_or_record(self, lsn: int, seq: int) -> None:
         tally, state = self.tallies[HOLES.id], self._state
-        _is_record(state, lsn, seq)
         row, epoch = _lsn(state, lsn), _epoch(state, lsn)
+        _is_record(state, row, epoch, lsn, seq)
         bridge, bridge_seq = int(state.epochs.bridge[epoch]), int(state.epochs.bridge_seq[epoch])
         if state.known.hole[row] >= 0:
             tally.violation(int(state.known.hole[row]), seq, way="hole", lsn=shown(lsn))

@@ -10,7 +10,7 @@ from loghistory.vocabularies.read_path import GapWord, RecordWord
 
 from ..codes import INVOKE, OK, RECORDS, code
 from ..contract import Check, Family, Setting
-from .hearing import FILTERED, IS_WANTED, KINDS, NOBODY, Rows
+from .hearing import FILTERED, IS_WANTED, KINDS, LEFT, NOBODY, Rows
 from .nodesets import INCOMPLETE, NON_AUTH, VERDICTS, Nodeset, members
 from .protocol import BRIDGE, GAP, READ_PATH, StreamFold, epoch_of, esn_of, shown
 from .streams import OVERDUE, Grace, Settings, Stream, Streams
@@ -122,6 +122,7 @@ class GapFold(StreamFold[Rows]):
 
     checks = CHECKS
     wanted = IS_WANTED
+    left = LEFT
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, Rows)

@@ -34,6 +34,8 @@ OF_STREAMS = (
 _JUDGED = (Kind.STREAM_RECORD, Kind.STREAM_GAP, Kind.STREAM_STALL)
 KINDS = frozenset({Kind.INVOKE, Kind.OK, Kind.NODESET, Kind.EVENT_LOG, Kind.TAKES_PART, *OF_STREAMS, *_JUDGED})
 IS_WANTED = lookup(KINDS)
+LEFT = frozenset(map(code, KINDS - {Kind.INVOKE, Kind.OK, Kind.STREAM_HEARD, Kind.STREAM_RECORD}))
+"""Kinds that the loop takes no event of."""
 _RECORD, _HEARD = code(Kind.STREAM_RECORD), code(Kind.STREAM_HEARD)
 _TRIM, _UNSURE, _DAMAGED = (word_code(w) for w in (HeardWord.TRIM, HeardWord.UNDER_REPLICATED, HeardWord.DAMAGED))
 _AS_WRITTEN, _FILTERED_OUT = word_code(HeardWord.RECORD), word_code(HeardWord.FILTERED_OUT)

@@ -17,6 +17,8 @@ from .protocol import no_rows
 
 NOWHERE = -1
 """No row, and no copy."""
+_NEAR = 8
+"""So many LSNs away is worth a look before a search among all."""
 
 
 class Lsns(NamedTuple):
@@ -45,6 +47,30 @@ def place_in_order(lsns: Lsns, lsn: int) -> int:
         else:
             high = middle
     return int(low)
+
+
+@part
+def place_near(lsns: Lsns, lsn: int, guess: int) -> int:
+    """The same; it is looked for from ``guess`` on first."""
+    used = lsns.used[0]
+    if guess == 0 or (guess <= used and lsns.order[guess - 1] < lsn):
+        for place in range(guess, min(guess + _NEAR, used)):
+            if lsns.order[place] >= lsn:
+                return int(place)
+    return place_in_order(lsns, lsn)
+
+
+@kernel
+def _look_up(table: Table, lsns: Ints, rows: Ints) -> None:
+    for i in range(len(lsns)):
+        rows[i] = table.rows[place_of(table, lsns[i])]
+
+
+def rows_of(lsns: Lsns, some: Ints, compiled: bool) -> Ints:
+    """The rows of some LSNs."""
+    rows = np.zeros(len(some), dtype=np.int64)
+    _look_up.form(compiled)(lsns.table, some, rows)
+    return rows
 
 
 def no_lsns() -> Lsns:

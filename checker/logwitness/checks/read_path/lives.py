@@ -13,9 +13,10 @@ import numpy as np
 from loghistory.schema import Kind
 from loghistory.vocabularies.read_path import VOCABULARY
 
-from ..codes import NO_NODE, NULL, code, lookup
-from ..columns import Array, Columns
+from ..codes import ENDS, NO_NODE, NULL, code, lookup
+from ..columns import Array, Columns, Ints
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
+from ..kernel import kernel
 from ..lives import NO_TURN, between_turns
 from .protocol import READ_PATH
 
@@ -39,6 +40,12 @@ _OWN = frozenset(Kind(kind.word) for kind in VOCABULARY.kinds)
 _LIFE = frozenset({Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR})
 _IS_OWN = lookup(_OWN)
 _IS_OF_READER = lookup({kind for kind in _OWN if kind.startswith("stream_")})
+_MOST_NODES = 1 << 10
+"""Nodes that the loop goes through the events of."""
+_MOST_TURNS = 64
+"""Events of a batch that the loop is left for, one by one."""
+_NUMBER, _READ, _OVER = range(3)
+"""What the loop knows of a life: its number, its read, and whether it is over."""
 
 
 @dataclass(slots=True)
@@ -51,15 +58,65 @@ class _Life:
     over: int = -1  # and ended
 
 
+@kernel
+def _skim(columns: Columns, at: int, lives: Ints, judged: Ints) -> int:
+    """Count what breaks no rule, up to the turn of a life or an event that may break one."""
+    kinds, nodes, numbers, reads = columns.kind, columns.node, columns.incarnation, columns.op
+    for i in range(at, len(kinds)):
+        kind, node, number = kinds[i], nodes[i], numbers[i]
+        if node < 0 or columns.process[i] != NULL:
+            continue
+        if kind == _TAKES_PART or kind in ENDS:
+            return i
+        if not _IS_OWN[kind]:
+            continue
+        if node >= _MOST_NODES:
+            return i
+        life, names = lives[node, _NUMBER], number != NO_NODE
+        if life == NO_NODE:
+            continue
+        if number > life or (names and (number < life or lives[node, _OVER])):
+            return i
+        if not lives[node, _OVER] and _IS_OF_READER[kind] and reads[i] != NULL and lives[node, _READ] != NULL:
+            if reads[i] != lives[node, _READ]:
+                return i
+            names = True
+        judged[0] += names
+    return len(kinds)
+
+
 class LivesFold:
     """Judges the lives of one log's nodes; see the module."""
 
     def __init__(self, setting: Setting) -> None:
         self._tally = Tally(LIVES, setting.keep)
+        self._compiled = setting.compiled
         self._lives: dict[int, _Life] = {}
 
     def feed(self, columns: Columns) -> None:
-        """Take the next events: of each node, piece by piece between the turns of its life."""
+        """Take the next events."""
+        if self._compiled:
+            columns = self._skimmed(columns)
+        self._feed(columns)
+
+    def _skimmed(self, columns: Columns) -> Columns:
+        """What the loop leaves of some events: nothing, mostly."""
+        lives, judged, at, rows = np.full((_MOST_NODES, 3), NO_NODE), np.zeros(1, np.int64), 0, len(columns.seq)
+        for _ in range(_MOST_TURNS):
+            for node, life in self._lives.items():
+                if node < _MOST_NODES:
+                    lives[node] = life.incarnation, life.read, life.over >= 0
+            at = _skim.compiled(columns, at, lives, judged)
+            self._tally.judged += int(judged[0])
+            judged[0] = 0
+            if at == rows or not (columns.kind[at] == _TAKES_PART or columns.kind[at] in ENDS):
+                break
+            self._feed(columns.between(at, at + 1))
+            at += 1
+        return columns.between(at, rows)
+
+    def _feed(self, columns: Columns) -> None:
+        """Take events of each node, piece by piece between the turns of its life."""
         for node, turn, piece in between_turns(columns, _TAKES_PART, _IS_OWN):
             if turn != NO_TURN:
                 self._turn(columns, turn)

@@ -42,6 +42,11 @@ def shown(lsn: int) -> str:
 Cells: TypeAlias = Any
 """A column of some events, as an array or a list; of a single event what it has there, a number."""
 
+NOWHERE = -1
+"""No place."""
+_CLOSE = 8
+"""Events between which a compiled loop is not called: it takes longer to hand it all of its arrays."""
+
 R = TypeVar("R", bound=tuple[Any, ...])
 
 
@@ -60,6 +65,8 @@ class StreamFold(Generic[R]):
     checks: ClassVar[tuple[Check, ...]]
     wanted: ClassVar[Array]
     """Whether it takes the events of a kind, by code (`lookup`); the loop passes over others."""
+    left: ClassVar[frozenset[int]] = frozenset()
+    """Kinds of which the loop leaves all events to `take`: it is not called between two that are close."""
 
     def __init__(self, setting: Setting, rows: type[R]) -> None:
         """``rows`` are the columns that it reads."""
@@ -83,7 +90,15 @@ class StreamFold(Generic[R]):
         while at < len(columns.kind):
             event: list[Any] = [int(column[at]) for column in rows]
             self.take(self._rows(*event))
-            at = self.skim(rows, at + 1)
+            following = self._left_next(columns, at + 1) if self.compiled else NOWHERE
+            at = self.skim(rows, at + 1) if following == NOWHERE else following
+
+    def _left_next(self, columns: Columns, at: int) -> int:
+        """The place of the next event, if the loop leaves it in any case, and it is close; else `NOWHERE`."""
+        for place, kind in enumerate(columns.kind[at : at + _CLOSE].tolist(), at):
+            if self.wanted[kind]:
+                return place if kind in self.left else NOWHERE
+        return NOWHERE
 
     def make_room(self, rows: R) -> None:
         """Make room for what these events may add."""

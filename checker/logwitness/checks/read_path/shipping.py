@@ -17,7 +17,19 @@ from ..columns import Ints
 from ..contract import Check, Family, Setting, Verdicts
 from ..hashing import Table, all_grown, empty_table, grown, place_of, roomy, row_of
 from ..kernel import kernel, part
-from .held import Held, copied, copy_at, drop, lsn_row, nothing_held, place_in_order, put, with_copies
+from .held import (
+    Held,
+    copied,
+    copy_at,
+    drop,
+    lsn_row,
+    nothing_held,
+    place_in_order,
+    place_near,
+    put,
+    rows_of,
+    with_copies,
+)
 from .nodesets import MOST_SHARDS, Nodesets, Places, all_lsns_said, factor_at, members, size
 from .protocol import READ_PATH, Cells, StreamFold, no_rows, shown
 
@@ -81,13 +93,15 @@ class _Rows(NamedTuple):
 
 
 class _Starts(NamedTuple):
-    """How a shard was asked: event, filter version, list or `_ALL_SEND_ALL`, first LSN; and up to where it has sent."""
+    """How a shard was asked: event, filter version, list or `_ALL_SEND_ALL`, first LSN; up to where it has sent, and
+    where in the order of LSNs that was when it was looked for."""
 
     seq: Ints
     filter: Ints
     listed: Ints
     first: Ints
     next: Ints
+    place: Ints
 
 
 class _Shipped(NamedTuple):
@@ -108,20 +122,23 @@ class _State(NamedTuple):
     streams: Table
     life: Ints  # by row of a stream: a number that changes with every rewind
     starts: Table  # by life and shard
+    seat: Ints  # by life: where its shards begin in the next column; -1: nobody was asked
+    seats: Ints  # of shards that sets can have: how each was asked, as a row of the next columns; -1: it was not
     asked: _Starts
     by_lsn: Table  # by life and row of an LSN
     shipped: _Shipped
     named: Ints  # LSNs that the `ship` events of these rows name
+    rows: Ints  # and the row of each
     upto: Ints  # and where those of each event end
     run: Ints
 
 
 _STREAMS, _LIVES, _STARTS, _SHIPPED, _RECORDED, _TRIMMED = range(6)
-_LOWEST, _NAMED, _RELEASED, _BEGUN, _CUT_OFF, _UNTOLD = range(6, 12)
+_LOWEST, _NAMED, _RELEASED, _BEGUN, _CUT_OFF, _UNTOLD, _SEATS = range(6, 13)
 """How many streams, lives, STARTs and shipped LSNs there are; whether some shard said what it ships; the highest trim
 point; where copies begin; how many of the rows' `ship` events were taken; the highest LSN released; the shards that
 take part, and those that were cut off since their disks were emptied; how many records these shipped that they are not
-seen to have stored."""
+seen to have stored; how many places are taken by the shards of lives."""
 _ONE_SHIPPER, _STORED = range(len(CHECKS))
 
 
@@ -143,34 +160,50 @@ def _key(life: int, number: int) -> int:
 @part
 def _start_of(state: _State, life: int, shard: int) -> int:
     """How a shard was asked, as a row; -1: it was not."""
+    if 0 <= shard < MOST_SHARDS:
+        seat = state.seat[life]
+        return int(state.seats[seat + shard]) if seat >= 0 else -1
     row: int = state.starts.rows[place_of(state.starts, _key(life, shard))]
     return row
 
 
 @part
-def _alone(state: _State, places: Places, lsn: int, node: int, listed: int) -> int:
+def _asks(state: _State, life: int, shard: int) -> int:
+    """A shard is asked; the row for how."""
+    row: int = row_of(state.starts, state.run[_STARTS:], _key(life, shard))
+    if 0 <= shard < MOST_SHARDS:
+        if state.seat[life] < 0:
+            state.seat[life] = state.run[_SEATS]
+            state.run[_SEATS] += MOST_SHARDS
+        state.seats[state.seat[life] + shard] = row
+    return row
+
+
+@part
+def _alone(state: _State, places: Places, lsn: int, row: int, node: int, listed: int) -> int:
     """The copyset by which one shard alone ships a record; 0: that is not known, or one of it is listed."""
-    place = copy_at(state.held, lsn_row(state.held.lsns, lsn), node)
+    place = copy_at(state.held, row, node)
     copyset = int(state.held.copies.copyset[place]) if place >= 0 else 0
     return copyset if copyset and not copyset & listed and size(copyset) == factor_at(places, lsn) else 0
 
 
 @part
-def _first_shipped(state: _State, life: int, lsn: int) -> int:
-    """Who was the first to ship a stream what is at an LSN, as a row; -1: nobody."""
-    row: int = state.by_lsn.rows[place_of(state.by_lsn, _key(life, lsn_row(state.held.lsns, lsn)))]
-    return row
+def _first_shipped(state: _State, life: int, row: int) -> int:
+    """Who was the first to ship a stream what is at an LSN, by its row, as a row; -1: nobody."""
+    first: int = state.by_lsn.rows[place_of(state.by_lsn, _key(life, row))]
+    return first
 
 
 @part
-def _ships(state: _State, life: int, lsn: int, shard: int, copyset: int, seq: int) -> None:
-    """A shard ships what is at an LSN; if it is not the first, nothing changes."""
+def _ships(state: _State, life: int, row: int, shard: int, copyset: int, seq: int) -> int:
+    """A shard ships what is at an LSN; if it is not the first, nothing changes. Who was the first, as a row."""
     before = state.run[_SHIPPED]
-    row = row_of(state.by_lsn, state.run[_SHIPPED:], _key(life, lsn_row(state.held.lsns, lsn)))
-    if row == before:
-        state.shipped.shard[row] = shard
-        state.shipped.copyset[row] = copyset
-        state.shipped.seq[row] = seq
+    first: int = row_of(state.by_lsn, state.run[_SHIPPED:], _key(life, row))
+    if first == before:
+        state.shipped.shard[first] = shard
+        state.shipped.copyset[first] = copyset
+        state.shipped.seq[first] = seq
+    return first
 
 
 @part
@@ -181,9 +214,20 @@ def _settled(state: _State, places: Places, life: int, row: int, lsn: int, liste
     """
     copies, place, having = state.held.copies, state.held.first[row], 0
     copyset = int(copies.copyset[place]) if place >= 0 else 0
-    write = int(copies.value[place]) if place >= 0 else 0
-    if not copyset or not copyset & ~listed or size(copyset) != factor_at(places, lsn):
+    shard, left = 0, copyset & ~listed
+    if not left:
         return 0
+    while left >> shard:  # most fail here: others have not got there yet
+        if left >> shard & 1:
+            start = _start_of(state, life, shard)
+            if start < 0 or not state.asked.first[start] <= lsn < state.asked.next[start]:
+                return 0
+            if state.asked.listed[start] != listed:
+                return 0
+            if state.changed[row] >= max(state.asked.seq[start], state.released[row]):
+                return 0
+        shard += 1
+    write = int(copies.value[place])
     while place >= 0:
         if (
             copies.copyset[place] != copyset
@@ -193,29 +237,15 @@ def _settled(state: _State, places: Places, life: int, row: int, lsn: int, liste
             return 0
         having |= 1 << copies.node[place]
         place = copies.next[place]
-    if having != copyset:
-        return 0
-    shard, left = 0, copyset & ~listed
-    while left >> shard:
-        if left >> shard & 1:
-            start = _start_of(state, life, shard)
-            if start < 0 or state.asked.listed[start] != listed:
-                return 0
-            if state.changed[row] >= max(state.asked.seq[start], state.released[row]):
-                return 0
-            if not state.asked.first[start] <= lsn < state.asked.next[start]:
-                return 0
-        shard += 1
-    return copyset
+    return copyset if having == copyset and size(copyset) == factor_at(places, lsn) else 0
 
 
 @part
-def _comparable(state: _State, lsn: int, node: int, other: int, since: int) -> bool:
+def _comparable(state: _State, row: int, node: int, other: int, since: int) -> bool:
     """Whether two shards have copies of one write, of which none has changed since the other one shipped it.
 
     Others may have the same copyset in another order: another wave, or one that was amended and amended back.
     """
-    row = lsn_row(state.held.lsns, lsn)
     if state.changed[row] > since:
         return False
     mine, its = copy_at(state.held, row, node), copy_at(state.held, row, other)
@@ -223,17 +253,21 @@ def _comparable(state: _State, lsn: int, node: int, other: int, since: int) -> b
 
 
 @part
-def _shipped_twice(state: _State, places: Places, life: int, node: int, listed: int, first: int, last: int) -> int:
-    """Which of the LSNs that a shard ships somebody else has shipped though it is for one alone, as a place; -1."""
-    for place in range(first, last):
-        lsn = state.named[place]
-        copyset = _alone(state, places, lsn, node, listed)
-        if copyset:
-            row = _first_shipped(state, life, lsn)
-            if row < 0 or state.shipped.shard[row] == node or state.shipped.copyset[row] != copyset:
-                continue
-            if _comparable(state, lsn, node, state.shipped.shard[row], state.shipped.seq[row]):
-                return int(place)
+def _ship_alone(
+    state: _State, places: Places, life: int, node: int, listed: int, seq: int, of: tuple[int, int], judged: Ints
+) -> int:
+    """A shard ships the LSNs at these places. Which of them somebody else has shipped though it is for one alone, as a
+    place, and then nothing is counted; -1."""
+    known = judged[_ONE_SHIPPER]
+    for place in range(of[0], of[1]):
+        row = state.rows[place]
+        copyset = _alone(state, places, state.named[place], row, node, listed)
+        judged[_ONE_SHIPPER] += copyset != 0
+        first = _ships(state, life, row, node, copyset, seq)
+        other, same = state.shipped.shard[first], copyset and state.shipped.copyset[first] == copyset
+        if same and other != node and _comparable(state, row, node, other, state.shipped.seq[first]):
+            judged[_ONE_SHIPPER] = known
+            return int(place)
     return -1
 
 
@@ -242,7 +276,7 @@ def _not_stored(state: _State, node: int, first: int, last: int) -> int:
     """Which of the LSNs that a shard ships it has not stored, as a place; -1."""
     if 0 <= node < MOST_SHARDS and state.run[_BEGUN] >> node & 1 and not state.run[_CUT_OFF] >> node & 1:
         for place in range(first, last):
-            if not state.stored[lsn_row(state.held.lsns, state.named[place])] >> node & 1:
+            if not state.stored[state.rows[place]] >> node & 1:
                 return int(place)
     return -1
 
@@ -251,25 +285,27 @@ def _not_stored(state: _State, node: int, first: int, last: int) -> int:
 def _count_stored(state: _State, node: int, first: int, last: int, judged: Ints) -> None:
     """Count which of the LSNs that a shard ships it has stored, and of which that is not known."""
     if 0 <= node < MOST_SHARDS and state.held.used[0] and state.run[_BEGUN] >> node & 1:
-        for place in range(first, last):
-            row = lsn_row(state.held.lsns, state.named[place])
-            known = state.stored[row] >> node & 1 or not state.run[_CUT_OFF] >> node & 1
-            judged[_STORED] += known
-            state.run[_UNTOLD] += not known
+        known = last - first
+        if state.run[_CUT_OFF] >> node & 1:
+            for place in range(first, last):
+                known -= not state.stored[state.rows[place]] >> node & 1
+        judged[_STORED] += known
+        state.run[_UNTOLD] += last - first - known
 
 
 @part
-def _passed_over(state: _State, places: Places, life: int, listed: int, first: int, last: int, count: Ints) -> int:
+def _passed_over(state: _State, places: Places, life: int, start: int, first: int, last: int, count: Ints) -> int:
     """Of the LSNs passed over, which nobody shipped, as a place in order; -1. ``count`` of what was judged."""
-    lsns = state.held.lsns
-    place, used = place_in_order(lsns, first), lsns.used[0]
+    lsns, listed = state.held.lsns, state.asked.listed[start]
+    place, used = place_near(lsns, first, state.asked.place[start]), lsns.used[0]
     while place < used and lsns.order[place] <= last:
-        lsn, row = lsns.order[place], lsns.rows[place]
-        if _settled(state, places, life, row, lsn, listed):
+        row = lsns.rows[place]
+        if _settled(state, places, life, row, lsns.order[place], listed):
             count[0] += 1
-            if _first_shipped(state, life, lsn) < 0:
+            if _first_shipped(state, life, row) < 0:
                 return int(place)
         place += 1
+    state.asked.place[start] = place
     return -1
 
 
@@ -311,10 +347,10 @@ def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> 
             if asked.listed[start] < 0:
                 continue
             if rows.record[i] >= 0:
-                _ships(state, life, rows.offset[i], rows.peer[i], 0, seq)
+                _ships(state, life, lsn_row(held.lsns, rows.offset[i]), rows.peer[i], 0, seq)
             if state.run[_RECORDED]:
                 first, known = max(before, state.run[_TRIMMED] + 1), judged[0]
-                if _passed_over(state, places, life, asked.listed[start], first, last, judged) >= 0:
+                if _passed_over(state, places, life, start, first, last, judged) >= 0:
                     asked.next[start], judged[0] = before, known
                     return i
         elif kind == _COPY:
@@ -336,17 +372,12 @@ def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> 
             start = _start_of(state, life, node)
             if start >= 0 and asked.filter[start] == rows.filter[i] and asked.listed[start] >= 0:
                 listed = asked.listed[start]
-                if _shipped_twice(state, places, life, node, listed, first, last) >= 0:
+                if _ship_alone(state, places, life, node, listed, seq, (first, last), judged) >= 0:
                     return i
-                for place in range(first, last):
-                    copyset = _alone(state, places, state.named[place], node, listed)
-                    judged[0] += copyset != 0
-                    _ships(state, life, state.named[place], node, copyset, seq)
             _count_stored(state, node, first, last, judged)
             state.run[_NAMED] += 1
         elif kind == _START:
-            key = _key(_life_of(state, rows.op[i]), rows.peer[i])
-            start = row_of(state.starts, state.run[_STARTS:], key)
+            start = _asks(state, _life_of(state, rows.op[i]), rows.peer[i])
             asked.seq[start], asked.filter[start], asked.first[start] = seq, rows.filter[i], rows.offset[i]
             asked.listed[start], asked.next[start] = max(rows.shards[i], _ALL_SEND_ALL), rows.offset[i]
         elif kind == _TRIM_POINT:
@@ -371,19 +402,20 @@ class ShippingFold(StreamFold[_Rows]):
         super().__init__(setting, _Rows)
         self._tally = self.tallies[SHIPPER.id]
         self._nodesets = Nodesets(setting.words)
-        changed, stored, released, life, named, upto = (np.zeros(0, dtype=np.int64) for _ in range(6))
-        tables = empty_table(), life, empty_table(), no_rows(_Starts), empty_table(), no_rows(_Shipped)
-        run = np.array([0, 0, 0, 0, 0, -1, 0, 0, -1, 0, 0, 0], dtype=np.int64)
-        self._state = _State(nothing_held(), changed, stored, released, *tables, named, upto, run)
+        changed, stored, released, life, seat, seats, named, at, upto = (np.zeros(0, dtype=np.int64) for _ in range(9))
+        streams = empty_table(), life, empty_table(), seat, seats, no_rows(_Starts)
+        run = np.array([0, 0, 0, 0, 0, -1, 0, 0, -1, 0, 0, 0, 0], dtype=np.int64)
+        shipped = empty_table(), no_rows(_Shipped), named, at, upto, run
+        self._state = _State(nothing_held(), changed, stored, released, *streams, *shipped)
         self._stopped = 0  # the shards that left nothing unsaid: they stopped, or their disks are empty
 
     def make_room(self, rows: _Rows) -> None:
         """See `StreamFold`."""
         state, more = self._state, {kind: int(np.count_nonzero(rows.kind == kind)) for kind in (_COPY, _HEARD, _START)}
         ships = rows.kind == _SHIP
-        texts = self.words.texts_of(rows.value[ships])
-        named, upto = all_lsns_said(texts, rows.offset[ships], rows.last_offset[ships])
-        streams, _, starts, shipped = state.run[:4].tolist()
+        said = rows.value[ships], rows.offset[ships], rows.last_offset[ships]
+        named, upto = all_lsns_said(self.words, *said, self.compiled)
+        streams, lives, starts, shipped = state.run[:4].tolist()
         before = int(state.held.lsns.used[0])
         reported = rows.offset[(rows.kind == _COPY) | ((rows.kind == _HEARD) & (rows.record >= 0))]
         held = with_copies(state.held, np.concatenate((reported, named)), more[_COPY], self.compiled)
@@ -397,10 +429,13 @@ class ShippingFold(StreamFold[_Rows]):
             roomy(state.streams, streams, ops, self.compiled),
             grown(state.life, streams, ops, -1),
             roomy(state.starts, starts, more[_START], self.compiled),
+            grown(state.seat, lives, ops, -1),
+            grown(state.seats, int(state.run[_SEATS]), MOST_SHARDS * more[_START], -1),
             all_grown(state.asked, starts, more[_START], lambda _: 0),
             roomy(state.by_lsn, shipped, more[_HEARD] + len(named), self.compiled),
             all_grown(state.shipped, shipped, more[_HEARD] + len(named), lambda _: 0),
             named,
+            rows_of(held.lsns, named, self.compiled),
             upto,
             state.run,
         )
@@ -463,15 +498,15 @@ class ShippingFold(StreamFold[_Rows]):
         """What somebody else of the copyset may have shipped."""
         state, places = self._state, self._nodesets.places
         for lsn in lsns.tolist():
-            copyset = _alone(state, places, lsn, e.node, listed)
-            _ships(state, life, lsn, e.node, copyset, e.seq)
+            row = lsn_row(state.held.lsns, lsn)
+            copyset = _alone(state, places, lsn, row, e.node, listed)
+            first = _ships(state, life, row, e.node, copyset, e.seq)
             if copyset:
                 self._tally.judged += 1
-                row = _first_shipped(state, life, lsn)
-                shard, among, seq = (int(column[row]) for column in state.shipped)
-                if shard != e.node and among == copyset and _comparable(state, lsn, e.node, shard, seq):
+                shard, among, seq = (int(column[first]) for column in state.shipped)
+                if shard != e.node and among == copyset and _comparable(state, row, e.node, shard, seq):
                     found = {"op": e.op, "lsn": shown(lsn), "first": shard, "second": e.node}
-                    copies = copied(state.held, lsn_row(state.held.lsns, lsn), (shard, e.node))
+                    copies = copied(state.held, row, (shard, e.node))
                     self._tally.violation(*copies, seq, e.seq, way="both", **found)
 
     def _passed_over(self, e: _Rows) -> None:
@@ -481,14 +516,14 @@ class ShippingFold(StreamFold[_Rows]):
         start = _start_of(state, life, e.peer)
         listed, first = int(state.asked.listed[start]), max(int(state.asked.next[start]), int(state.run[_TRIMMED]) + 1)
         state.asked.next[start] = e.last_offset + 1
-        place = _passed_over(state, places, life, listed, first, e.last_offset, count)
+        place = _passed_over(state, places, life, start, first, e.last_offset, count)
         while place >= 0:
             lsn, row = int(lsns.order[place]), int(lsns.rows[place])
             shards = [*members(_settled(state, places, life, row, lsn, listed))]
             found = {"op": e.op, "lsn": shown(lsn), "shards": shards}
             events = *copied(state.held, row, shards), int(state.changed[row]), e.seq
             self._tally.violation(*events, way="nobody", **found)
-            place = _passed_over(state, places, life, listed, lsn + 1, e.last_offset, count)
+            place = _passed_over(state, places, life, start, lsn + 1, e.last_offset, count)
         self._tally.judged += int(count[0])
 
     def finish(self) -> Verdicts:
