@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from functools import cache
 from pathlib import Path
@@ -225,3 +226,100 @@ def test_texts_are_read_in_the_form_of_servers_alone() -> None:
         said, _, numbers = Reading(Words()).read(*nothing, {text: form for form, text in pairs} | names)
         for (form, text), number in zip(pairs, numbers, strict=False):
             assert (said.at[number] >= 0) == are_read, (form, text)
+
+
+# -- changelogs --------------------------------------------------------------------------------------------------------
+
+
+def records(rng: random.Random) -> list[str | None]:
+    """What a changelog may hold: takeovers, also late ones; changes in order, repeated, left out and of old epochs;
+    keys that are put, deleted and put again; records of Raft's own; texts that only Python can read."""
+    epoch, source, made = rng.choice((0, 1)), 0, list[str | None]()
+    for _ in range(rng.randrange(12, 60)):
+        what = rng.random()
+        if what < 0.1:
+            made.append(None)
+        elif what < 0.2:
+            epoch += rng.choice((0, 1, 1, 2))
+            made.append(json.dumps({"type": "takeover", "epoch": epoch}, separators=(",", ":")))
+        else:
+            of = max(0, epoch - (rng.random() < 0.1)) + (rng.random() < 0.05)
+            number = source + rng.choice((0,) * 8 + (-1, 1))
+            source += number == source and of >= epoch
+            epoch = max(epoch, of)
+            key = rng.choice(("k", "k1", "kk", "", "é", 'a"b', None))
+            value = None if key is None else rng.choice((None, 0, -7, 12, "w", "", "ö", 'q"', 1.5))
+            change = {"type": "change", "epoch": of, "source": max(number, 0), "key": key, "value": value}
+            made.append(json.dumps(change, separators=(",", ":"), ensure_ascii=False))
+    if rng.random() < 0.1:
+        made[rng.randrange(len(made))] = rng.choice(("no record", '{"type":"takeover"}', "{}", ""))
+    return made
+
+
+def table_at(made: list[str | None], position: int) -> list[list[Any]]:
+    """The rows of the table at a position, ascending."""
+    epoch, source, rows = 0, 0, dict[str, Any]()
+    for record in [json.loads(text) for text in made[:position] if text is not None]:
+        if record["epoch"] < epoch or record.get("source", source) != source:
+            continue
+        epoch = record["epoch"]
+        if record["type"] == "change":
+            source += 1
+            if record["key"] is not None:
+                rows[record["key"]] = record["value"]
+    return [[key, value] for key, value in sorted(rows.items()) if value is not None]
+
+
+ASKED_FOR = ('{"keys":null,"filter":null,"bound":null}', '{"keys":["k","é","k","kk","no"],"filter":null,"bound":null}')
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_changelogs_are_folded_the_same(seed: int) -> None:
+    """Rows at any position, from the first up to the end and beyond it, asked for before and after it is shown."""
+    rng = random.Random(seed)
+    recorded_run, configuration = recorded("reference-default")
+    serve = next(row for row in recorded_run.to_pylist() if row["kind"] == "serve")
+    blank = dict.fromkeys(serve)
+    logs = [records(rng), records(rng)]
+    shown, rows, wrong, beyond = [0, 0], [serve], 0, 0
+    readable = all(text is None or (text.startswith('{"type":"') and len(text) > 19) for each in logs for text in each)
+    while any(end < len(each) for end, each in zip(shown, logs, strict=True)):
+        partition, op = rng.choice([at for at in (0, 1) if shown[at] < len(logs[at])]), len(rows)
+        common = blank | {"partition": partition, "time": serve["time"] + op}
+        if rng.random() < 0.6:
+            offset = shown[partition] + (0 if rng.random() < 0.98 else rng.choice((-1, 1)))
+            readable &= offset == shown[partition]
+            rows.append(
+                common | {"kind": "changelog", "offset": max(offset, 0), "text": logs[partition][shown[partition]]}
+            )
+            shown[partition] += 1
+            continue
+        position = rng.choice((0, shown[partition], shown[partition] + 1, rng.randrange(shown[partition] + 1)))
+        query = rng.choice(ASKED_FOR)
+        rows.append(
+            common
+            | {"kind": "invoke", "op": op, "process": 0, "f": "query", "node": 0, "text": query, "partition": None}
+        )
+        answer: list[Any] = []
+        if readable and position <= shown[partition]:
+            keys = json.loads(query)["keys"]
+            answer = [row for row in table_at(logs[partition], position) if keys is None or row[0] in keys]
+            if rng.random() < 0.2:
+                answer = rng.choice(([*answer, ["z", 1]], answer[1:], [[key, "w"] for key, _ in answer]))
+            right = [row for row in table_at(logs[partition], position) if keys is None or row[0] in keys]
+            wrong += answer != right
+        beyond += position > shown[partition]
+        text = json.dumps(answer, separators=(",", ":"), ensure_ascii=False)
+        rows.append(common | {"kind": "answer", "op": op, "node": 0, "offset": position, "text": text})
+    for seq, row in enumerate(rows):
+        row["seq"] = seq
+    table = pa.Table.from_pylist(rows, schema=recorded_run.schema)
+    checks = ("rows-are-the-table", "takeover-comes-first")
+    plain = msgspec.to_builtins(check(table, checks, configuration=configuration, compiled=False))
+    if readable:
+        (found_wrong,) = [each["violated"] for each in plain["checks"] if each["id"] == checks[0]]
+        assert found_wrong == wrong + beyond
+    for size in (table.num_rows, 40, 7):
+        pieces = [table.slice(start, size).combine_chunks() for start in range(0, table.num_rows, size)]
+        cut = check(pa.concat_tables(pieces), checks, configuration=configuration, compiled=True)
+        assert msgspec.to_builtins(cut) == plain

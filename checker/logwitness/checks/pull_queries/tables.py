@@ -301,6 +301,7 @@ class TableFold(QueryFold):
         self._assignments: dict[int, tuple[int, int, int]] = {}  # by epoch: text, node, event
         self._right_here: list[bool] = []  # which of the events at hand were judged
         self._right: set[tuple[int, int, int, int]] = set()  # query, partition, position and rows that were compared
+        self._untaken: list[tuple[int, int, int, int]] = []  # event, partition, offset and epoch without a takeover
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the run."""
@@ -331,6 +332,9 @@ class TableFold(QueryFold):
                 _OF_LIVES[kind](self, rows, at, life)
             else:
                 self._answered(rows, at)
+        for seq, partition, offset, epoch in sorted(self._untaken):
+            self._tallies[TAKEOVER.id].violation(seq, partition=partition, offset=offset, epoch=epoch)
+        self._untaken.clear()
 
     def _shown(self, rows: Columns, at: int) -> None:
         text, record = self._words.text(rows.value[at]), said(self._words, rows.value[at], Record)
@@ -343,10 +347,9 @@ class TableFold(QueryFold):
         before = log.epoch
         log.show(offset, record, own, seq if early else None)
         if log.whole and record is not None and record.epoch > before:
-            tally = self._tallies[TAKEOVER.id]
-            tally.judged += 1
+            self._tallies[TAKEOVER.id].judged += 1
             if record.source is not None:
-                tally.violation(seq, partition=partition, offset=offset, epoch=record.epoch)
+                self._untaken.append((seq, partition, offset, record.epoch))
 
     def _coming(self, columns: Columns, which: Ints, found: Plain) -> None:
         """Take what changelogs show as they should, before it is looked at; of the rest one after the other."""
