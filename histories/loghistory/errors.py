@@ -16,7 +16,7 @@ class HistoryError(Exception):
 
     ``file`` is the file (or ``memory`` for a recorder without one), ``line`` the line of a text file or the event of a
     Parquet file, both counted from 1 (``place`` says which, None: the whole file), ``field`` the column or manifest
-    field (None: not one field), ``problem`` what is wrong and ``remedy`` what would be right.
+    field (None: not one field), ``problem`` what is wrong and ``remedy`` what would be right, each on one line.
     """
 
     def __init__(
@@ -32,8 +32,8 @@ class HistoryError(Exception):
         self.file = os.fspath(file)
         self.line = line
         self.field = field
-        self.problem = problem
-        self.remedy = remedy
+        self.problem = printable(problem)
+        self.remedy = printable(remedy)
         self.place = place
         super().__init__(file, line, field, problem, remedy)
 

@@ -54,6 +54,11 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
         b"{:process 0 :type :ok :f :send :value [[:send 1 [0 2]]]}",
         "line 2, field value",
     ),
+    "an answer about a log with a control character": (
+        b"{:process 0 :type :invoke :f :send :value [[:send \x1b1 1]]}\n"
+        b"{:process 0 :type :ok :f :send :value [[:send 1 [0 1]]]}",
+        "does not answer the send of 1 to \\x1b1",
+    ),
     "a poll of text": (
         b"{:process 0 :type :invoke :f :poll :value [[:poll]]}\n"
         b'{:process 0 :type :ok :f :poll :value [[:poll {1 "abc"}]]}',

@@ -284,8 +284,7 @@ class GapFold(StreamFold[Rows]):
         newer, answer = stream.answers
         due = stream.rewinding if stream.rewinding >= 0 else stream.emptied
         if due >= 0:
-            anew = any(each.filter > 1 for each in stream.shards.values())  # what only a rewind asks for
-            tally.violation(due, seq, way="rewind", rests_on=(Kind.STREAM_REWIND,) if anew else (), **found)
+            tally.violation(due, seq, way="rewind", rests_on=stream.rewound_by, **found)
         elif newer > stream.version:
             found |= {"known": stream.version, "newer": newer}
             tally.violation(answer, seq, way="statuses", rests_on=(Kind.STREAM_STATUSES,), **found)
@@ -331,15 +330,15 @@ class GapFold(StreamFold[Rows]):
             tally.unjudged += 1
             return
         tally.judged += 1
-        found = {"op": e.op, "lsn": shown(lsn)}
+        found, rests_on = {"op": e.op, "lsn": shown(lsn)}, stream.rewound_by
         if heard:
-            tally.violation(seq, way="due", **found)
+            tally.violation(seq, way="due", rests_on=rests_on, **found)
         elif not shards:
-            tally.violation(seq, way="nobody", **found)
+            tally.violation(seq, way="nobody", rests_on=rests_on, **found)
         elif stream.may_go_on(lsn, nodeset):
-            tally.violation(seq, way="due", **found)
+            tally.violation(seq, way="due", rests_on=rests_on, **found)
         elif not {*members(shards)} <= useful:
-            tally.violation(seq, way="other", shards=[*members(shards)], **found)
+            tally.violation(seq, way="other", shards=[*members(shards)], rests_on=rests_on, **found)
 
     def _waited(self, grace: Grace, settings: Settings, e: Rows) -> None:
         """A grace period has ended, or another one begun."""

@@ -150,6 +150,12 @@ class Stream:
         """Whether the record of it shows where it began, whom it asked and what it heard."""
         return self.first >= 0 and self.asks and self.hears
 
+    @property
+    def rewound_by(self) -> tuple[Kind, ...]:
+        """The kinds of events by which it is known when it rewinds, if it must have."""
+        anew = any(each.filter > 1 for each in self.shards.values())  # what only a rewind asks for
+        return (Kind.STREAM_REWIND,) if anew else ()
+
     def busy(self, now: int) -> bool:
         """Whether it waits for something else than an answer: its application, a rewind, a grace period, one of the
         logs that say where records lie and whose answers count."""
@@ -352,7 +358,8 @@ class Streams:
 
     def known_by(self, stream: Stream) -> tuple[Kind, ...]:
         """The kinds of events by which the statuses of shards are known, of those that there must have been."""
-        some = max(stream.version, stream.answers[0], len(self._logged)) > 0
+        without_data = int(self._hearing.run[hearing.WITHOUT_DATA])  # the event log says when they have it again
+        some = max(stream.version, stream.answers[0], len(self._logged), without_data) > 0
         versions = (Kind.EVENT_LOG, Kind.STREAM_STATUSES) if some else ()
         closing = any(each.reading for shard, each in stream.shards.items() if stream.statuses.get(shard))
         return (*versions, Kind.STREAM_CLOSED) if closing else versions
