@@ -20,7 +20,13 @@ from quorumlog.read_path.stream import LAST_LSN
 
 _LSN = r"(?:e(\d+)n)?(\d+)"
 _GAPS = {"g": m.GapKind.NO_RECORDS, "u": m.GapKind.UNDER_REPLICATED, "t": m.GapKind.TRIM}
-_FLAGS = {"HOLE": rec.HOLE, "BRIDGE": rec.BRIDGE | rec.HOLE, "BEGIN": rec.EPOCH_BEGIN, "FILTERED": rec.FILTERED_OUT}
+_FLAGS = {
+    "HOLE": rec.HOLE,
+    "BRIDGE": rec.BRIDGE | rec.HOLE,
+    "BEGIN": rec.EPOCH_BEGIN,
+    "FILTERED": rec.FILTERED_OUT,
+    "UNSURE": rec.UNDER_REPLICATED,
+}
 _SHORT = {"dataloss": "D", "trim": "T", "bridge": "BRIDGE", "hole": "HOLE", "filtered_out": "FILTERED"}
 
 
@@ -52,6 +58,8 @@ class Reading:
         first = lsn(scenario.get("first", "1"))
         self.core: ReaderCore = make(Role.READER, 1, first, until, settings)
         self.now, self.timers, self.windows, self.asked = 0, dict[str, int](), list[m.Window](), list[int]()
+        self.starts, self.stopped = dict[int, m.Start](), set[int]()
+        self.version = 0  # of the event log, as shards know it
         given = {ord(name) - ord("a"): status for name, status in scenario.get("statuses", {}).items()}
         self.statuses = dict.fromkeys(range(count), FULLY_AUTHORITATIVE) | given
         self.give(StatusesLearned(0, self.statuses, 0, given_up=scenario.get("given_up", False)))
@@ -72,10 +80,12 @@ class Reading:
             case Connect(peer):
                 self.give(Connected(peer))
             case Send(shard, m.Start() as start):
-                self.start = start
+                self.start = self.starts[shard] = start
                 if start.filter_version == 1:
                     answer = m.Answer.OK if self.statuses[shard] == FULLY_AUTHORITATIVE else m.Answer.REBUILDING
-                    self.give(Received(shard, m.Started(1, 0, 1, answer)))
+                    self.give(Received(shard, m.Started(1, self.version, 1, answer)))
+            case Send(shard, m.Stop()):
+                self.stopped.add(shard)
             case Send(_, m.Window() as window):
                 self.windows.append(window)
             case SetTimer(name, delay):
@@ -89,12 +99,12 @@ class Reading:
         for part in text[1:].removeprefix(":").split(","):
             kind, first, last = re.fullmatch(rf"([A-Zgut]*)({_LSN})(?:-({_LSN}))?", part).group(1, 2, 5)  # type: ignore[union-attr]
             if kind in _GAPS:
-                self.give(Received(shard, m.ShardGap(1, 0, _GAPS[kind], lsn(first), lsn(last or first))))
+                self.give(Received(shard, m.ShardGap(1, self.version, _GAPS[kind], lsn(first), lsn(last or first))))
                 continue
             copy = rec.new_copy(lsn(first), (shard,), b"12345678", flags=_FLAGS.get(kind, 0))
             sent = b"damaged!" if kind == "X" else copy.payload
             bare = rec.Copy(copy.lsn, copy.copyset, 1, 0, 0, copy.flags, b"", copy.checksum)
-            self.give(Received(shard, m.Records(1, 0, (bare,), rec.compressed([sent]))))
+            self.give(Received(shard, m.Records(1, self.version, (bare,), rec.compressed([sent]))))
 
     def delivered(self) -> str:
         """What was delivered since the last time."""
@@ -127,7 +137,7 @@ class Reading:
                 assert self.start.delivery is None
             case ["started"]:
                 for shard in self.core.shards:
-                    self.give(Received(shard, m.Started(1, 0, self.core.filter_version, m.Answer.OK)))
+                    self.give(Received(shard, m.Started(1, self.version, self.core.filter_version, m.Answer.OK)))
             case ["asks", epoch]:
                 assert self.asked[-1] == int(epoch)
             case _:
