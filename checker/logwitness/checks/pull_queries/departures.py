@@ -118,7 +118,7 @@ class DepartureFold(ServerFold):
         self._clock = setting.words.code("clock")
         self._now = 0
         self._decided = False
-        self._nodes = Nodes()
+        self._nodes = Nodes(compiled=setting.compiled)
         self._pairs = no_rows(_Pairs, compiled=True)
         self._tenures: dict[int, _Tenure] = defaultdict(_Tenure)
         self._past: dict[int, list[_Seen]] = defaultdict(list)  # of tenures that are over, by epoch

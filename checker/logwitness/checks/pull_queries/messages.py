@@ -160,7 +160,7 @@ class MessageFold(QueryFold):
         self._tally = self._tallies[CHECK.id]
         self._of_beats = Tally(CHECK, setting.keep, setting.seen)
         self._served: dict[int, int] = {}  # by node: the event of the first time
-        self._nodes = Nodes()
+        self._nodes = Nodes(compiled=setting.compiled)
         self._sent = nothing_heard(self._compiled)  # by pair: the stamps of heartbeats
         self._newest = numbers((), compiled=self._compiled)
         self._counts = numbers((0, 0), compiled=self._compiled)

@@ -176,8 +176,9 @@ class PlacementFold(QueryFold):
             plain = found.placed | for_placements(columns, found)
             folds = (columns.kind == _FOLD) & found.right
             self._tallies[ORDER.id].judged += int(np.count_nonzero(folds))
-            self._right_here = found.right[np.flatnonzero(_IS_WANTED[columns.kind] & ~plain)].tolist()
         rows = self.rows(columns, _IS_WANTED, plain)
+        if found is not None:
+            self._right_here = found.right[self.which].tolist()
         for at, kind in enumerate(rows.kind):
             node = rows.node[at]
             if kind == _CHANGELOG:

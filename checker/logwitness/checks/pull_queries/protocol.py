@@ -273,6 +273,8 @@ class ServerFold:
         self._words = setting.words
         self._hosts = Hosts(setting.words)
         self._tallies = {check.id: Tally(check, setting.keep, setting.seen) for check in self.checks}
+        self.which = np.zeros(0, np.int64)
+        """Where the events are that `rows` gave last."""
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the run."""
@@ -284,7 +286,8 @@ class ServerFold:
         ``plain`` tells those that are left out.
         """
         some = wanted[columns.kind] if plain is None else wanted[columns.kind] & ~plain
-        which, read = np.flatnonzero(some), {"seq", "kind", *self.reads}
+        self.which, read = np.flatnonzero(some), {"seq", "kind", *self.reads}
+        which = self.which
         held: Iterator[Any] = (
             column[which].tolist() if name in read else ()
             for name, column in zip(Columns._fields, columns, strict=True)

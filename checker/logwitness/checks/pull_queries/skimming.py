@@ -15,7 +15,7 @@ import numpy as np
 from ..columns import Array, Columns, Ints, read_only
 from ..contract import Setting, Verdicts
 from ..hashing import grown
-from ..kernel import part
+from ..kernel import kernel, part
 from .protocol import ServerFold
 
 Cells: TypeAlias = Any
@@ -94,15 +94,44 @@ class Rows:
         return row
 
 
-class Nodes:
-    """Rows for nodes, and for pairs of them."""
+@kernel
+def _few_rows(at: int, node: Array, peer: Array, direct: Ints, of_pairs: Ints, found: Array) -> int:
+    """Find the rows of nodes, peers and pairs from an event on; the first event of which one has none, or not here."""
+    for i in range(at, len(node)):
+        one, two = node[i], peer[i]
+        if not (NOWHERE <= one < _DIRECT and NOWHERE <= two < _DIRECT):
+            return i
+        who, other = direct[one + 1], direct[two + 1]
+        if not (0 <= who < FEW and 0 <= other < FEW):
+            return i
+        pair = of_pairs[who * FEW + other + 1]
+        if pair < 0:
+            return i
+        found[0, i], found[1, i], found[2, i] = who, other, pair
+    return len(node)
 
-    def __init__(self) -> None:
+
+class Nodes:
+    """Rows for nodes, and for pairs of them; ``compiled``: a loop finds those of a few nodes."""
+
+    def __init__(self, *, compiled: bool = False) -> None:
         self.who = Rows()
         self.pairs = Rows()
+        self._compiled = compiled
 
     def of(self, node: Array, peer: Array) -> tuple[Ints, Ints, Ints]:
         """The rows of the nodes, the peers and the pairs of some events."""
+        if self._compiled:
+            found = np.empty((3, len(node)), np.int64)
+            given, at = (read_only(node), read_only(peer), self.who.direct, self.pairs.direct), 0
+            while (at := _few_rows.compiled(at, *given, found)) < len(node):
+                if max(self.who.row(int(node[at])), self.who.row(int(peer[at]))) >= FEW:
+                    break
+                if max(node[at], peer[at]) >= _DIRECT or min(node[at], peer[at]) < -1:
+                    break
+                self.pair(int(node[at]), int(peer[at]))
+            else:
+                return found[0], found[1], found[2]
         who, other = self.who.of(node), self.who.of(peer)
         return who, other, self.pairs.of(self._keys(who, other))
 
@@ -263,7 +292,7 @@ class SkimmingFold(ServerFold, Generic[R]):
         super().__init__(setting)
         self._rows = rows
         self.compiled = setting.compiled
-        self.nodes = Nodes()
+        self.nodes = Nodes(compiled=setting.compiled)
         self.judged = numbers((0,) * len(self.checks), compiled=self.compiled)
         """Facts that `skim` judged and that break no rule, by place of the check."""
 

@@ -312,9 +312,10 @@ class TableFold(QueryFold):
             kept = (columns.kind == _REPORT_KEPT) & found.right
             self._tallies[TIMES.id].judged += int(np.count_nonzero(kept))
             self._tallies[REPORTS.id].judged += found.reported
-            self._right_here = found.right[np.flatnonzero(_IS_WANTED[columns.kind] & ~plain)].tolist()
             self._coming(columns, np.flatnonzero((columns.kind == _CHANGELOG) & found.right), found)
         rows = self.rows(columns, _IS_WANTED, plain)
+        if found is not None:
+            self._right_here = found.right[self.which].tolist()
         for at, kind in enumerate(rows.kind):
             if kind == _CHANGELOG:
                 self._shown(rows, at)

@@ -247,7 +247,7 @@ def views_reports(state: State, node: int, at: int) -> bool:
     """Whether the reports of a view are those that its server keeps."""
     servers, reports, numbers, most = state.servers, state.reports, state.said.numbers, len(state.logs.end)
     count, place = numbers[at], at + 1
-    for other in range(FEW):
+    for other in range(state.used[4]):
         if servers.host[other] >= 0 and reports.kept[node * FEW + other] != 0:
             if reports.kept[node * FEW + other] == 2:
                 return False

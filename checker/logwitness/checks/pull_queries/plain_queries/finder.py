@@ -18,10 +18,11 @@ import numpy as np
 
 from loghistory.schema import Kind
 
-from ...codes import INVOKE, NULL, code, lookup
+from ...codes import INVOKE, KINDS, NULL, code, lookup
 from ...columns import Array, Columns, Ints, read_only
 from ...contract import Setting
 from ...hashing import Table, empty_table, place_of, roomy
+from ...kernel import kernel
 from ...words import Words
 from ..protocol import Hosts, ServerFold
 from ..skimming import FEW, NOWHERE
@@ -95,6 +96,14 @@ class Plain(NamedTuple):
     """The number of the name of each host."""
     name: Callable[[int], str]
     """The string that has a number among what texts say."""
+    by_kind: tuple[Ints, Ints]
+    """The places of all events in the order of their kinds, and where each kind begins there."""
+
+    def of(self, *kinds: int) -> Ints:
+        """Where events of these kinds are, ascending."""
+        order, starts = self.by_kind
+        some = [order[starts[kind] : starts[kind + 1]] for kind in kinds]
+        return some[0] if len(some) == 1 else np.sort(np.concatenate(some))
 
 
 class PlainQueries:
@@ -115,7 +124,7 @@ class PlainQueries:
         self._keys = Keys(*(np.zeros(0, np.int64) for _ in Keys._fields))
         self._changes = Changes(*(np.zeros(0, np.int64) for _ in Changes._fields))
         self._of_keys = empty_table()
-        self._used = np.zeros(4, np.int64)
+        self._used = np.zeros(5, np.int64)
         self._left: list[int] = []  # operations of which the folds have seen a part
         self._last: tuple[Columns, Plain] | None = None
 
@@ -130,9 +139,8 @@ class PlainQueries:
         kind = columns.kind[which]
         if not len(which):
             nothing, few = np.zeros(len(columns.seq), bool), np.zeros(VIEWS + 1, np.int64)
-            return Plain(
-                nothing, nothing, nothing, 0, few, (), few, np.full(len(nothing), NOWHERE), {}, self._reading.name
-            )
+            nowhere, by_kind = np.full(len(nothing), NOWHERE), _by_kind(columns.kind)
+            return Plain(nothing, nothing, nothing, 0, few, (), few, nowhere, {}, self._reading.name, by_kind)
         # A clock that went back tells nothing; `time-goes-forward` says so.
         time = np.maximum(np.maximum.accumulate(columns.time), self._now)
         self._now, time = int(time[-1]), time[which]
@@ -190,7 +198,8 @@ class PlainQueries:
     ) -> Plain:
         """Go through the events, from one turn to the next."""
         kind = rows.kind
-        asked = int(np.count_nonzero(IS_OF_QUERY[kind])) + len(self._left)
+        ops = rows.op[IS_OF_QUERY[kind]]
+        asked = _at_most(ops) + len(self._left)
         routed = int(np.count_nonzero(kind == _ROUTE))
         queries = OfQueries(*(np.zeros(asked, np.int64) for _ in OfQueries._fields))
         queries.may[:] = 1
@@ -216,13 +225,15 @@ class PlainQueries:
                 )  # fmt: skip
                 piece = Rows(*(column[begin:turn] for column in rows))
                 look.compiled(piece, self._put, state, row_of[begin:turn], right_here[begin:turn])
-                over = queries.state == OVER
-                new = over & ~counted
+                until = int(self._used[2])
+                here = queries.state[:until]
+                over = here == OVER
+                new = over > counted[:until]
                 if new.any():
                     last = int(which[turn]) if turn < len(which) else len(columns.seq)
-                    ended.append((last, np.bincount(queries.router[new], minlength=FEW)))
-                    counted = over
-                queries.state[(queries.state == ROUTED) | (queries.state == ENDED)] = LEFT
+                    ended.append((last, np.bincount(queries.router[:until][new], minlength=FEW)))
+                    counted[:until] = over
+                here[(here == ROUTED) | (here == ENDED)] = LEFT
             if turn < len(which):
                 at, text = int(which[turn]), int(rows.text[turn])
                 if self._turns(columns, at, int(rows.time[turn]), said, text, at_of):
@@ -241,7 +252,8 @@ class PlainQueries:
         of_over[:, MAY] *= queries.may[over]
         of_turns = int(reported[0]), of_over.sum(axis=0), ended
         places = _places(size, which, rows, said)
-        return Plain(events, placed, of_tables, *of_turns, said.numbers, places, name_of, self._reading.name)
+        by_kind = _by_kind(columns.kind)
+        return Plain(events, placed, of_tables, *of_turns, said.numbers, places, name_of, self._reading.name, by_kind)
 
     def _taken_up(self, queries: OfQueries, asked: int) -> Table:
         """The rows of queries by their numbers; those that are open from before have theirs."""
@@ -280,6 +292,7 @@ class PlainQueries:
         servers = Servers(*(np.full(FEW, NOWHERE) for _ in Servers._fields))
         servers.known[:] = 0
         node_of[:] = NOWHERE
+        self._used[4] = 0
         hosts = self._hosts
         if len({*hosts.nodes.values()}) < len(hosts.nodes):
             return servers
@@ -289,6 +302,7 @@ class PlainQueries:
             if name is None or not 0 <= node < FEW:
                 continue
             servers.host[node], servers.rank[node], node_of[name] = name, rank, node
+            self._used[4] = max(int(self._used[4]), node + 1)
             if server is None or server.partitions > self._most:
                 continue
             patience = (server.time_out + _SLACK) * _MS
@@ -311,11 +325,39 @@ def _lives(most: int) -> Lives:
     return Lives(*of_nodes, *(np.full(FEW * most, fill) for fill in (NULL, 0, NULL)))
 
 
+def _at_most(numbers: Ints) -> int:
+    """How many different numbers there are at most: operations mostly have neighbouring ones."""
+    if not len(numbers):
+        return 0
+    return min(len(numbers), int(numbers.max()) - int(numbers.min()) + 1)
+
+
 def _placed(size: int, which: Ints, here: Array) -> Array:
     """Of so many events whether they are among some, and these say so."""
     found = np.zeros(size, bool)
     found[which] = here
     return found
+
+
+@kernel
+def _sort_by_kind(kind: Array, starts: Ints, order: Ints) -> None:
+    """Put places in the order of their kinds; ``starts``: where each begins, once behind the one before."""
+    for i in range(len(kind)):
+        if kind[i] >= 0:
+            starts[kind[i] + 2] += 1
+    for i in range(2, len(starts)):
+        starts[i] += starts[i - 1]
+    for i in range(len(kind)):
+        if kind[i] >= 0:
+            order[starts[kind[i] + 1]] = i
+            starts[kind[i] + 1] += 1
+
+
+def _by_kind(kind: Array) -> tuple[Ints, Ints]:
+    """See `Plain`; events of other kinds are left out."""
+    starts, order = np.zeros(len(KINDS) + 2, np.int64), np.empty(len(kind), np.int64)
+    _sort_by_kind.compiled(read_only(kind), starts, order)
+    return order, starts
 
 
 def _places(events: int, which: Ints, rows: Rows, said: Said) -> Ints:

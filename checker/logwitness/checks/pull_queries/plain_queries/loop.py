@@ -119,7 +119,7 @@ def _comes_first(state: State, node: int, view: int, bound: int, partition: int,
         return False
     max_end = 0
     if not shipped:
-        for other in range(FEW):
+        for other in range(state.used[4]):
             pair = node * FEW + other
             known = servers.host[other] >= 0 and reports.kept[pair] == 1
             if known and reports.current[pair * most + partition] != NULL:

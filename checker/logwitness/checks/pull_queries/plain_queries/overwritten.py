@@ -40,14 +40,6 @@ def before_others(owner: Ints, part: Ints, places: Ints, looks: tuple[Ints, Ints
     return found
 
 
-def _of(columns: Columns, *kinds: int) -> Ints:
-    """Where events of these kinds are."""
-    some = columns.kind == kinds[0]
-    for kind in kinds[1:]:
-        some |= columns.kind == kind
-    return np.flatnonzero(some)
-
-
 def _numbers(columns: Columns, which: Ints, one: str, other: str) -> tuple[Ints, Ints]:
     return getattr(columns, one)[which].astype(np.int64), getattr(columns, other)[which].astype(np.int64)
 
@@ -62,29 +54,29 @@ def for_tables(columns: Columns, plain: Plain) -> Array:
     """Events that the fold of tables need not take."""
     right, hidden = plain.right, np.zeros(len(columns.seq), bool)
 
-    reports = _of(columns, _REPORT)
-    of_lives = _of(columns, _ASSIGNED, _SERVE)
+    reports = plain.of(_REPORT)
+    of_lives = plain.of(_ASSIGNED, _SERVE)
     node = columns.node[reports].astype(np.int64)
     wrong = reports[~right[reports]]
     looks = np.concatenate((wrong, of_lives))
     owners = columns.node[looks].astype(np.int64)
     as_reported = before_others(node, np.zeros_like(node), reports, (owners, looks)) >= 0
 
-    folds = _of(columns, _FOLD)
-    looks = np.concatenate((wrong, _of(columns, _SERVE)))
+    folds = plain.of(_FOLD)
+    looks = np.concatenate((wrong, plain.of(_SERVE)))
     owners = columns.node[looks].astype(np.int64)
     hidden[folds] = _at_least(
         columns, folds, before_others(*_numbers(columns, folds, "node", "partition"), folds, (owners, looks))
     )
 
-    kept = _of(columns, _REPORT_KEPT)
-    routes = _of(columns, _ROUTE)
-    looks = np.concatenate((kept[~right[kept]], routes[~plain.events[routes]], _of(columns, _SHOWN)))
+    kept = plain.of(_REPORT_KEPT)
+    routes = plain.of(_ROUTE)
+    looks = np.concatenate((kept[~right[kept]], routes[~plain.events[routes]], plain.of(_SHOWN)))
     owners = columns.node[looks].astype(np.int64)
     after = before_others(*_numbers(columns, kept, "node", "peer"), kept, (owners, looks))
     hidden[kept] = right[kept] & (after >= 0)
 
-    heard = _of(columns, _REPORT, _REPORT_HEARD)
+    heard = plain.of(_REPORT, _REPORT_HEARD)
     node, peer = _numbers(columns, heard, "node", "peer")
     made = columns.kind[heard] == _REPORT
     peer[made] = node[made]
@@ -96,7 +88,7 @@ def for_tables(columns: Columns, plain: Plain) -> Array:
     if few:
         hidden[heard] = before_others(node << 15 | peer, np.zeros_like(node), heard, (owner << 15 | other, looks)) >= 0
     hidden[reports] &= right[reports] & as_reported
-    logs = _of(columns, _CHANGELOG)
+    logs = plain.of(_CHANGELOG)
     hidden[logs] = right[logs]
     return hidden
 
@@ -105,26 +97,26 @@ def for_placements(columns: Columns, plain: Plain) -> Array:
     """Events that the fold of placements need not take."""
     right, hidden = plain.right, np.zeros(len(columns.seq), bool)
 
-    folds, answers = _of(columns, _FOLD), _of(columns, _ANSWER, _GIVE_UP)
+    folds, answers = plain.of(_FOLD), plain.of(_ANSWER, _GIVE_UP)
     answers = answers[~plain.placed[answers]]
     wrong = folds[~right[folds]]
-    looks = np.concatenate((wrong, answers, _of(columns, _SERVE)))
+    looks = np.concatenate((wrong, answers, plain.of(_SERVE)))
     owners = columns.node[looks].astype(np.int64)
     after = before_others(*_numbers(columns, folds, "node", "partition"), folds, (owners, looks))
     hidden[folds] = right[folds] & _at_least(columns, folds, after)
 
-    kept = _of(columns, _REPORT_KEPT)
+    kept = plain.of(_REPORT_KEPT)
     own = kept[columns.peer[kept] == columns.node[kept]]
     hidden[kept] = True
     node = columns.node[own].astype(np.int64)
     hidden[own] = before_others(node, np.zeros_like(node), own, (columns.node[answers].astype(np.int64), answers)) >= 0
 
-    reports, looks = _of(columns, _REPORT), own[~hidden[own]]
+    reports, looks = plain.of(_REPORT), own[~hidden[own]]
     node = columns.node[reports].astype(np.int64)
     owners = columns.node[looks].astype(np.int64)
     hidden[reports] = before_others(node, np.zeros_like(node), reports, (owners, looks)) >= 0
 
-    logs = _of(columns, _CHANGELOG)
+    logs = plain.of(_CHANGELOG)
     looks = np.concatenate((wrong, logs[~right[logs]]))
     partition, epoch = _numbers(columns, logs, "partition", "epoch")
     owners = columns.partition[looks].astype(np.int64)

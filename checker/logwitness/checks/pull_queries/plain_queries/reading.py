@@ -431,6 +431,28 @@ def _read(all_texts: Texts, names: bool, strings: Strings, found: Ints, out: Int
             out[0] = begin
 
 
+@kernel
+def _different(texts: Ints, forms: Array, number_of: Ints, which: Ints, form_of: Array, numbers: Ints) -> int:
+    """Number the texts that are to be read, each once; how many. ``number_of`` is all `NOWHERE` again then."""
+    count = 0
+    for i in range(len(texts)):
+        text = texts[i]
+        numbers[i] = NOWHERE
+        if text < 0 or forms[i] < 0:
+            continue
+        number = number_of[text]
+        if number < 0:
+            number = count
+            number_of[text] = number
+            which[number] = text
+            count += 1
+        form_of[number] = forms[i]
+        numbers[i] = number
+    for number in range(count):
+        number_of[which[number]] = NOWHERE
+    return count
+
+
 class Reading:
     """Reads the texts of a run, piece by piece."""
 
@@ -438,6 +460,7 @@ class Reading:
         self._words = words
         self.strings = no_strings()
         self._numbers = np.zeros(0, np.int64)
+        self._number_of = np.zeros(0, np.int64)  # by text of the run
         self._names: dict[int, str] = {}
 
     def name(self, number: int) -> str:
@@ -453,14 +476,14 @@ class Reading:
         With it the number of each text here; of several forms a text is read as the last one. It says so until the next
         ones are read.
         """
-        form_of = np.full(int(texts.max(initial=NOWHERE)) + 2, NOWHERE, np.int8)
-        form_of[texts] = forms
-        form_of[-1] = NOWHERE
-        which = np.flatnonzero(form_of >= 0)
-        number = np.full(len(form_of), NOWHERE, np.int64)
-        number[which] = np.arange(len(which))
+        most = int(texts.max(initial=NOWHERE)) + 1
+        if most > len(self._number_of):
+            self._number_of = np.append(self._number_of, np.full(most, NOWHERE))
+        (which, number), form_of = np.empty((2, len(texts)), np.int64), np.empty(len(texts), np.int8)
+        different = _different.compiled(read_only(texts), read_only(forms), self._number_of, which, form_of, number)
+        which, form_of = which[:different], form_of[:different]
         sources = (
-            Texts(*self._words.encoded(which), form_of[which]),
+            Texts(*self._words.encoded(which), form_of),
             Texts(*joined(more), np.array([*more.values()], np.int8)),
         )
         count = len(which) + len(more)
@@ -483,4 +506,4 @@ class Reading:
                     _read.compiled(Texts(*map(read_only, source)), names, self.strings, at, out, seen)
                 first += len(source.forms)
         said = Said(*map(read_only, (found, np.concatenate([each.forms for each in sources]), out)))
-        return said, number[texts], [*range(len(which), count)]
+        return said, number, [*range(len(which), count)]

@@ -144,7 +144,7 @@ class State(NamedTuple):
     parts: Parts
     of_queries: Table
     facts: Ints  # by query and fact
-    used: Ints  # keys, changes, queries, parts
+    used: Ints  # keys, changes, queries, parts; behind the last node that is a host
     node_of: Ints  # by number of a name
     reported: Ints  # one number: partitions in reports that are right
     strings: Strings
