@@ -153,8 +153,17 @@ REFUSED = [
     ("public", "POST", "/query", {"table": "T", "keys": ["k" * 5000]}, 400, "$.keys[0]"),
     ("public", "POST", "/query", {"table": "T", "filter": {"column": "x", "op": "=", "value": 1}}, 400, "k and v"),
     ("public", "POST", "/query", {"table": "T", "filter": {"column": "v", "op": "~", "value": 1}}, 400, "write one of"),
-    ("public", "POST", "/query", {"table": "T", "properties": {"acceptable.offset.lag": -1}}, 400, "0 or more"),
-    ("public", "POST", "/query", {"table": "T", "properties": {"acceptable.offset.lag": "9"}}, 400, "0 or more"),
+    *(
+        (
+            "public",
+            "POST",
+            "/query",
+            {"table": "T", "properties": {"acceptable.offset.lag": bound}},
+            400,
+            "whole number from 0",
+        )
+        for bound in (-1, "9", True, 1.0, 2**63)
+    ),
     ("public", "POST", "/query", {"table": "T", "partitions": [0]}, 400, "is for servers only"),
     ("public", "POST", "/query", {"table": "U"}, 404, "there is no table 'U'; the table is T"),
     ("internal", "POST", "/query", {"table": "U", "partitions": [0]}, 404, "there is no table 'U'; the table is T"),
@@ -162,6 +171,8 @@ REFUSED = [
     ("public", "BREW", "/query", b"", 405, "/query does not take BREW"),
     ("public", "POST", "/clusterStatus", b"", 405, "/clusterStatus does not take POST"),
     ("public", "GET", "/nothing", b"", 404, "there is no /nothing here"),
+    ("public", "POST", "/query/", {"table": "T"}, 404, "there is no /query/ here"),
+    ("internal", "POST", "/heartbeat/", HEARTBEAT, 404, "there is no /heartbeat/ here"),
     ("public", "GET", "/%ff%0a", b"", 404, "there is no /"),
     ("public", "POST", "/heartbeat", HEARTBEAT, 400, "/heartbeat is for servers only; they ask on another port"),
     ("public", "POST", "/reportlag", REPORT, 400, "/reportlag is for servers"),

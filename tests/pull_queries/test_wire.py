@@ -108,11 +108,15 @@ SERVER = partial(wire.decode_query, forwarded=True)
         (CLIENT, b'{"table":"T","keys":[]}', "`$.keys`"),
         (CLIENT, b'{"table":"T","filter":{"column":"w","op":"=","value":1}}', "the columns are k and v"),
         (CLIENT, b'{"table":"T","keys":["k"],"filter":{"column":"k","op":"=","value":1}}', "`$.filter`"),
-        (CLIENT, b'{"table":"T","properties":{"acceptable.offset.lag":-1}}', "must be a whole number, 0 or more"),
+        (
+            CLIENT,
+            b'{"table":"T","properties":{"acceptable.offset.lag":-1}}',
+            "must be a whole number from 0 to 9223372036854775807",
+        ),
         (
             CLIENT,
             b'{"table":"T","properties":{"acceptable.offset.lag":true}}',
-            "must be a whole number, 0 or more",
+            "must be a whole number from 0 to 9223372036854775807",
         ),
         (CLIENT, b'{"table":"\xff"}', ""),
     ],

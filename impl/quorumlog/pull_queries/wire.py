@@ -181,7 +181,9 @@ def decode_query(body: bytes, *, forwarded: bool) -> Asked:
         raise BadRequestError("a query has keys or a filter, not both - at `$.filter`")
     bound = said.properties.get(BOUND)
     if bound is not None and (not isinstance(bound, int) or isinstance(bound, bool) or not 0 <= bound < 2**63):
-        raise BadRequestError(f"{BOUND} is {bound!r}; it must be a whole number, 0 or more - at `$.properties`")
+        raise BadRequestError(
+            f"{BOUND} is {bound!r}; it must be a whole number from 0 to {2**63 - 1} - at `$.properties`"
+        )
     return Asked(said.table, Query(said.keys, said.filter, bound), said.partitions)
 
 

@@ -67,7 +67,7 @@ class Endpoints:
         )
 
     def _application(self, routes: list[Route]) -> Starlette:
-        return Starlette(
+        application = Starlette(
             routes=routes,
             exception_handlers={
                 HTTPException: self._refused,
@@ -75,6 +75,8 @@ class Endpoints:
                 ClientDisconnect: self._gone,
             },
         )
+        application.router.redirect_slashes = False  # it would be to whatever the host header says
+        return application
 
     # -- errors --------------------------------------------------------------------------------------------------------
 
