@@ -147,7 +147,7 @@ def test_a_reader_passes_over_who_is_slow_unless_too_many_are_down_or_it_was_jus
         reading.give(StatusesLearned(1, dict.fromkeys(range(5), 0), 1))
         leaves(reading)
     reading.now += SECOND
-    reading.hear("a4")
+    reading.hear("a:g4")
     assert reading.core.slow == ({2} if way in ("all are there", "one is empty") else set())
 
 
