@@ -63,3 +63,21 @@ def test_a_drain_lasts_until_somebody_says_that_it_is_over() -> None:
     assert a_log(*empty, LogRecord(Word.ACKNOWLEDGE, 0)).drained == set()
     assert a_log(drain, unrecoverable).drained == set()
     assert a_log(drain, LogRecord(Word.REBUILD, 0)).drained == set()
+
+
+def test_all_donors_are_done_with_the_newest_plan_those_that_are_drained_too() -> None:
+    log = a_log(REBUILDS[0], done(2, 1), done(3, 1), REBUILDS[1])
+    assert log.statuses[0] == UNAVAILABLE
+    drain = a_log(LogRecord(Word.DRAIN, 0), *(done(donor, 1) for donor in (1, 2, 3)))
+    assert drain.statuses[0] == FULLY_AUTHORITATIVE
+    drain.fold(done(0, 1))
+    assert drain.statuses[0] == AUTHORITATIVE_EMPTY
+
+
+def test_one_donor_that_is_not_sure_of_all_is_enough_not_to_be() -> None:
+    unsure = LogRecord(Word.DONE, 3, 3, 2, authoritative=False)
+    log = a_log(*REBUILDS, done(2, 2), unsure)
+    assert [log.statuses[shard] for shard in (0, 1)] == [UNAVAILABLE] * 2
+    for shard in (0, 1):
+        log.fold(LogRecord(Word.UNRECOVERABLE, shard))
+    assert [log.statuses[shard] for shard in (0, 1)] == [AUTHORITATIVE_EMPTY] * 2  # the loss is accepted

@@ -13,7 +13,7 @@ from quorumlog.read_path.configuration import SequencerSettings
 from quorumlog.read_path.core import Role
 from quorumlog.read_path.events import SetClean
 from quorumlog.read_path.nodeset import Nodeset
-from quorumlog.read_path.records import HOLE, Copy, new_copy
+from quorumlog.read_path.records import BRIDGE, DRAINED, HOLE, UNDER_REPLICATED, Copy, new_copy
 from quorumlog.read_path.recovery import Recovery
 from quorumlog.read_path.rules import FULLY_AUTHORITATIVE, REFERENCE, UNDERREPLICATION, lsn_of
 
@@ -182,3 +182,31 @@ def test_a_recovery_reads_again_at_once_when_a_shard_begins_to_leave() -> None:
     effects = recovery.statuses_changed(statuses, frozenset({2}))
     asked = [each.message for each in effects if isinstance(each, Send)]
     assert m.Digest(1, 1, 0, 2) in asked
+
+
+def test_nothing_is_written_where_too_few_stay_that_answered() -> None:
+    """Source: read-path.md#recovery-seal."""
+    recovery = Recovery(1, {1: NODESET}, SequencerSettings(), REFERENCE)
+    effects = with_one_that_leaves(recovery, frozenset({1, 2, 3}))
+    assert not any(isinstance(each.message, m.Store | m.Clean) for each in effects if isinstance(each, Send))
+
+
+def test_an_old_bridge_becomes_a_hole_and_the_new_one_comes_behind_all_data() -> None:
+    """Source: read-path.md#recovery-precedence."""
+    old = new_copy(lsn_of(1, 1), (0, 1), b"", run=1, flags=HOLE | BRIDGE)
+    later = new_copy(lsn_of(1, 3), (0, 1), b"12345678", run=2)
+    beaten = new_copy(lsn_of(1, 2), (2, 3), b"12345678", wave=4)
+    flags = {lsn_of(1, esn): flags for esn, flags in ((1, HOLE), (2, HOLE), (3, 0), (4, HOLE | BRIDGE))}
+    assert {lsn: copy.flags for lsn, copy in settled(old, later, beaten).items()} == flags
+
+
+def test_what_a_shard_says_of_its_own_copy_is_not_written_elsewhere() -> None:
+    copy = new_copy(lsn_of(1, 1), (0, 1), b"12345678", flags=DRAINED | UNDER_REPLICATED)
+    assert settled(copy)[copy.lsn].flags == 0
+
+
+def test_a_run_that_cleans_in_vain_was_overtaken() -> None:
+    recovery = Recovery(1, {1: NODESET}, SequencerSettings(), REFERENCE)
+    recovery.begin()
+    recovery.received(0, m.Cleaned(1, 1, m.StoreAnswer.SEALED, 1))
+    assert recovery.preempted

@@ -14,6 +14,8 @@ from quorumlog.read_path.events import (
     MetadataWritten,
     NodesetsLearned,
     StatusesLearned,
+    TrimAsked,
+    TrimEnded,
 )
 from quorumlog.read_path.nodeset import Nodeset
 from quorumlog.read_path.records import EPOCH_BEGIN
@@ -103,3 +105,56 @@ def test_what_another_wave_stored_does_not_acknowledge() -> None:
     second = [*stores(writing.give(TimerFired(f"wave {lsn_of(3, 1)}")))]
     assert not any(isinstance(each, AppendEnded) for each in writing.stored(1, 1, *first, *second))
     assert AppendEnded(1, lsn_of(3, 1)) in writing.stored(1, 2, *second)
+
+
+def test_a_wave_is_stored_when_all_of_its_copyset_have_stored_this_very_wave() -> None:
+    """Source: read-path.md#append-waves."""
+    writing = Writing()
+    first = [*stores(writing.effects)]
+    writing.stored(1, 1, first[0])
+    second = [*stores(writing.give(TimerFired(f"wave {lsn_of(3, 1)}")))]
+    for shard in second:
+        ended = AppendEnded(1, lsn_of(3, 1)) in writing.stored(1, 2, shard)
+        assert ended == (shard == second[-1])
+
+
+def test_a_wave_that_begins_anew_forgets_who_has_stored_the_one_before() -> None:
+    """Where the same shards are all that is left."""
+    writing = Writing()
+    leaving = frozenset({2, 3})
+    statuses = dict.fromkeys(range(4), FULLY_AUTHORITATIVE)
+    writing.give(StatusesLearned(1, statuses, 0, leaving, leaving, plan=1))
+    (wave,) = {stores(each)[0].copy.wave for each in (writing.give(TimerFired(f"wave {lsn_of(3, 1)}")),)}
+    writing.stored(1, wave, 0)
+    writing.give(TimerFired(f"wave {lsn_of(3, 1)}"))
+    assert not any(isinstance(each, AppendEnded) for each in writing.stored(1, wave + 1, 1))
+
+
+def test_a_copy_says_up_to_where_all_is_stored() -> None:
+    writing = Writing()
+    writing.stored(1, 1, *stores(writing.effects))
+    assert {store.copy.lng for store in stores(writing.append()).values()} == {lsn_of(3, 1)}
+
+
+def test_releases_and_trims_go_to_all_shards_of_all_nodesets_and_no_trim_goes_further() -> None:
+    """Source: read-path.md#release-everywhere, read-path.md#shard-refuses."""
+    writing = Writing()
+    writing.give(NodesetsLearned({1: NODESET, 2: Nodeset({"NODE": 2}, {4: ("", "", "", "", "N4")})}))
+    writing.stored(1, 1, *stores(writing.effects))
+    released = [each for each in writing.give(TimerFired("release")) if isinstance(each, Send)]
+    assert {(each.to, each.message) for each in released} == {(to, m.Release(3, lsn_of(3, 1))) for to in range(5)}
+    *trims, ended = writing.give(TrimAsked(7, lsn_of(3, 9)))
+    assert ended == TrimEnded(7, lsn_of(3, 1))
+    assert {(each.to, each.message) for each in trims if isinstance(each, Send)} == {
+        (to, m.Trim(lsn_of(3, 1))) for to in range(5)
+    }
+
+
+@pytest.mark.parametrize(("sealed", "over"), [(2, False), (3, True)])
+def test_a_sequencer_whose_epoch_is_sealed_steps_down(sealed: int, over: bool) -> None:
+    """Whether what is open will be read is not known (read-path.md#shard-refuses)."""
+    writing = Writing()
+    (shard, *_) = stores(writing.effects)
+    effects = writing.give(Received(shard, m.Stored(lsn_of(3, 1), 1, 0, m.StoreAnswer.SEALED, sealed)))
+    assert (AppendEnded(1, -1) in effects) == over
+    assert (writing.core.epoch == 0) == over

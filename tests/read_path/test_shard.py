@@ -383,3 +383,79 @@ def test_the_first_attempt_and_one_that_asks_again_write_nothing() -> None:
             if isinstance(effect, Persist):
                 shard.handle(0, Persisted(effect.ticket))
     assert written == [[], [], [Change(attempt=(1, 1, 2))], []]
+
+
+def test_a_seal_is_answered_as_often_as_it_is_asked_for_and_not_after_a_higher_one() -> None:
+    shard = a_shard()
+    for run, answer in ((2, m.StoreAnswer.OK), (2, m.StoreAnswer.OK), (1, m.StoreAnswer.SEALED)):
+        (sealed,) = answers(shard, m.Seal(run, 1))
+        assert isinstance(sealed, m.Sealed)
+        assert (sealed.answer, sealed.sealed) == (answer, 2)
+
+
+def test_a_seal_tells_the_largest_known_good_lsn_of_copies_and_releases() -> None:
+    """Of this epoch; that nothing of it is known to be good is no LSN."""
+    lngs = ((lsn_of(1, 0), 0), (lsn_of(1, 3), 3), (lsn_of(1, 2), 3), (0, 3))
+    copies, due = list[Change](), list[int]()
+    for place, (lng, _) in enumerate(lngs):
+        copies.append(Change(copy=new_copy(lsn_of(1, place + 4), (0, 1), b"12345678", lng=lng)))
+        due.append(known_good(a_shard(*copies)))
+    assert due == [lsn_of(1, esn) if esn else 0 for _, esn in lngs]
+    shard = a_shard(*copies)
+    answers(shard, m.Release(1, lsn_of(1, 9)))
+    assert known_good(shard) == lsn_of(1, 9)
+
+
+def known_good(shard: ShardCore) -> int:
+    (sealed,) = answers(shard, m.Seal(1, 1))
+    assert isinstance(sealed, m.Sealed)
+    return sealed.known_good[1]
+
+
+def test_only_a_shard_that_is_sealed_is_read_and_with_what_is_on_its_way() -> None:
+    """The first attempt too waits for that (read-path.md#recovery-clean)."""
+    shard = a_shard()
+    assert answers(shard, m.Digest(1, 1, 0, 1)) == []
+    answers(shard, m.Seal(1, 1))
+    assert answers(shard, m.Digest(2, 1, 0, 1)) == []
+    (write,) = shard.handle(0, Received(NODE, m.Store(new_copy(lsn_of(1, 5), (0, 1), b"12345678", run=1), 1)))
+    (waits,) = shard.handle(0, Received(NODE, m.Digest(1, 1, 0, 1)))
+    assert isinstance(write, Persist)
+    assert isinstance(waits, Persist)
+    shard.handle(0, Persisted(write.ticket))
+    (digest,) = shard.handle(0, Persisted(waits.ticket))
+    assert isinstance(digest, Send)
+    assert isinstance(digest.message, m.DigestAnswer)
+    assert len(digest.message.copies) == 1
+
+
+def test_a_run_that_was_overtaken_cleans_nothing() -> None:
+    shard = a_shard()
+    answers(shard, m.Seal(2, 1))
+    assert answers(shard, m.Clean(1, 1, 0, 0)) == [m.Cleaned(1, 1, m.StoreAnswer.SEALED, 1)]
+    assert shard.contents.clean == {}
+
+
+@pytest.mark.parametrize(("good", "stays"), [(0, False), (3, True)])
+def test_where_others_had_nothing_of_an_epoch_what_is_known_to_be_good_here_stays(good: int, stays: bool) -> None:
+    """Source: read-path.md#release-needs-recovery."""
+    shard = a_shard(Change(copy=new_copy(lsn_of(1, 5), (0, 1), b"12345678", lng=lsn_of(1, good))))
+    answers(shard, m.Release(2, lsn_of(2, 1)))
+    answers(shard, m.Recovered({1: (0, 0, 1, 1)}))
+    assert [*shard.contents.copies] == ([lsn_of(1, 5)] if stays else [])
+
+
+def test_what_is_on_a_disk_is_all_there_in_as_few_changes() -> None:
+    every = (
+        Change(copy=new_copy(lsn_of(3, 5), (0, 1), b"12345678")),
+        Change(clean=(1, lsn_of(1, 3), lsn_of(1, 8), 2, 1)),
+        Change(clean=(3, 0, 0, 3, 2)),
+        Change(last_clean=2),
+        Change(attempt=(3, 3, 2)),
+        Change(sealed=3, trim_point=lsn_of(1, 4)),
+    )
+    first = a_shard(*every).contents
+    again = a_shard(*first.changes()).contents
+    told = [(c.copies, c.clean, c.last_clean, c.attempts, c.sealed, c.trim_point, c.intact) for c in (first, again)]
+    assert told[0] == told[1]
+    assert told[0][2:] == (2, {(3, 3): 2}, 3, lsn_of(1, 4), True)
