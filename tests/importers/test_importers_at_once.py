@@ -18,7 +18,7 @@ from written import Map, Text, edn, written
 
 from loghistory import HistoryError, open_run
 from loghistory.importers import ForeignFormat, read, reading
-from loghistory.importers.edn import EdnError, forms
+from loghistory.importers.edn import MAX_DEPTH, EdnError, forms
 from loghistory.importers.plain_values import BAD, PlainValues
 from loghistory.importers.shapes import Shapes
 from loghistory.validity import Reason
@@ -301,6 +301,56 @@ def test_a_read_that_was_taken_at_once_ends_behind_the_first_append(asked: str) 
         _both_ways(data, ForeignFormat.JEPSEN_EDN)
         events, _, _ = _outcome(data, ForeignFormat.JEPSEN_EDN)
     assert [(each["offset"], each["value"]) for each in events if each["kind"] == "observe"] == [(0, 7)] * 4
+
+
+def test_a_line_that_says_no_operation_is_passed_over_beside_one_that_is_no_utf_8() -> None:
+    lines = [b"INFO util - 0\t:invoke\t:read\tnil", b"WARN \xc9: below", b"INFO: :ok, 3", b"0 :ok :read 1"]
+    events, refused, ended = _outcome(b"\n".join(lines) + b"\n", ForeignFormat.JEPSEN_LOG)
+    assert [each["kind"] for each in events] == ["invoke", "ok"]
+    assert not refused
+    assert not ended
+
+
+def test_a_long_history_is_handed_out_in_small_batches() -> None:
+    for form, format_ in FORMS.items():
+        maps = [
+            {"process": at % 7, "type": ("invoke", "ok")[at // 7 % 2], "f": "write", "value": 1, "time": at}
+            for at in range(30_000)
+        ]
+        batches = list(read(io.BytesIO(written(maps, form)).read, "file", _Noted(), format_))
+        assert sum(each.num_rows for each in batches) == len(maps), form
+        assert max(each.num_rows for each in batches) < 3 * reading._ROWS, form
+        assert len(batches) > 2, form
+
+
+def test_a_vector_of_integers_nests_no_deeper_than_another() -> None:
+    for inner, deepest in (("[1 2]", MAX_DEPTH - 1), ("[:a]", MAX_DEPTH - 1), ("1", MAX_DEPTH)):
+        assert forms("[" * deepest + inner + "]" * deepest)
+        with pytest.raises(EdnError, match="nest deeper"):
+            forms("[" * (deepest + 1) + inner + "]" * (deepest + 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("[1 2]", [1, 2]),
+        ("[-0 007 999999999999999999]", [0, 7, 999999999999999999]),
+        ("[9223372036854775807]", [(1 << 63) - 1]),
+        ("[1 2N]", [1, 2]),
+        ("[1  2]", [1, 2]),
+        ("[1 2 ]", [1, 2]),
+        ("[1,2]", [1, 2]),
+        ("[1.0 2]", [1.0, 2]),
+        ("#_[1 2] [3 4]", [3, 4]),
+        ("^[1 2] [3 4]", [3, 4]),
+        ("#t [3 4]", [3, 4]),
+        ("{[1 2] [3 4]}", {(1, 2): [3, 4]}),
+    ],
+)
+def test_a_vector_of_integers_is_read_in_one_go_or_number_by_number(text: str, value: Any) -> None:  # noqa: ANN401
+    (found,) = forms(text)
+    assert found == value
+    assert type(found) is type(value)
 
 
 def test_an_answer_for_another_key_is_refused(tmp_path: Path) -> None:

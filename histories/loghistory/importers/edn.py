@@ -26,6 +26,9 @@ _TOKEN = re.compile(
     r"|[^\s,;\"\[\](){}\\^#][^\s,;\"\[\](){}\\^]*",
     re.DOTALL,
 )
+INTEGERS = re.compile(r"\[-?[0-9]{1,18}+(?: -?[0-9]{1,18}+)*+\]")
+"""A vector of short integers, such as the offset and the value of an entry: it is read in one go."""
+_FORM_TOKEN = re.compile(f"{INTEGERS.pattern}|{_TOKEN.pattern}", re.DOTALL)
 _FLAT = re.compile(
     r"\{[\s,]*+(?::[A-Za-z][\w.?-]*+[\s,]++(?:-?[0-9]{1,18}+|:[A-Za-z][\w.?/-]*+|nil|true|false)(?:[\s,]++|(?=\})))*+\}"
 )
@@ -61,18 +64,6 @@ _known: dict[str, Any] = dict(_WORDS)
 _MOST_KNOWN = 4096
 
 
-class _Open:
-    """A collection that is not closed yet."""
-
-    __slots__ = ("closing", "items", "opening", "prefix")
-
-    def __init__(self, opening: str, closing: str, prefix: list[str]) -> None:
-        self.opening = opening
-        self.closing = closing
-        self.items: list[Any] = []
-        self.prefix = prefix
-
-
 def flat_map(text: str) -> dict[str, Any] | None:
     """A map whose keys are keywords and whose values are short integers, keywords, truth values and nil.
 
@@ -96,65 +87,68 @@ def forms(text: str) -> list[Any]:
     Keys of a map stay what they are if they are scalars; a vector of scalars is a tuple as a key, other collections are
     refused as keys. Symbols are strings. Raises `EdnError`.
     """
-    top = _Open("", "", [])
-    stack = [top]
+    items: list[Any] = []
+    opening = ""
+    outer: list[tuple[list[Any], str, list[str]]] = []
+    """For each collection that is open: what stands before it, in what, and the prefixes of it itself."""
     # What stands before the next form: `#_` and `^` each take one form away.
     prefix: list[str] = []
-    for token in _TOKEN.findall(text):
+    for token in _FORM_TOKEN.findall(text):
         value = _known.get(token, _MISSING)
-        if value is not _MISSING:
-            if prefix:
-                prefix.pop()
+        if value is _MISSING:
+            first = token[0]
+            if token in _CLOSING or first == "[":
+                if len(outer) >= MAX_DEPTH:
+                    raise EdnError(f"the forms nest deeper than {MAX_DEPTH}")
+                if len(token) < 3:
+                    outer.append((items, opening, prefix))
+                    items, opening, prefix = [], token, []
+                    continue
+                value = integers(token)
+            elif first in "])}":
+                if _CLOSING.get(opening) != token or prefix:
+                    raise EdnError(f'"{token}" closes nothing')
+                value = _collection(opening, items)
+                items, opening, prefix = outer.pop()
+            elif first == ";":
+                continue
+            elif first == "^" or token == "#_":
+                prefix.append(token)
+                continue
+            elif first == "#" and token.endswith('"'):
+                value = token[2:-1]  # a regular expression: as it stands
+            elif first == "#" and not token.startswith("##"):
+                if len(token) == 1:
+                    raise EdnError('a "#" stands alone')
+                continue  # a tag: what follows is the form
             else:
-                stack[-1].items.append(value)
-            continue
-        first = token[0]
-        if first == ";":
-            continue
-        if token in _CLOSING:
-            if len(stack) > MAX_DEPTH:
-                raise EdnError(f"the forms nest deeper than {MAX_DEPTH}")
-            stack.append(_Open(token, _CLOSING[token], prefix))
-            prefix = []
-            continue
-        if first in "])}":
-            closed = stack.pop() if len(stack) > 1 else top
-            if closed.closing != token or prefix:
-                raise EdnError(f'"{token}" closes nothing')
-            value = _collection(closed)
-            prefix = closed.prefix
-        elif first == "^" or token == "#_":
-            prefix.append(token)
-            continue
-        elif first == "#" and token.endswith('"'):
-            value = token[2:-1]  # a regular expression: as it stands
-        elif first == "#" and not token.startswith("##"):
-            if len(token) == 1:
-                raise EdnError('a "#" stands alone')
-            continue  # a tag: what follows is the form
-        else:
-            value = _atom(token, first)
+                value = _atom(token, first)
         if prefix:
             prefix.pop()
-            continue
-        stack[-1].items.append(value)
-    if len(stack) > 1:
-        raise EdnError(f'"{stack[-1].opening}" is not closed')
+        else:
+            items.append(value)
+    if outer:
+        raise EdnError(f'"{opening}" is not closed')
     if prefix:
         raise EdnError(f'nothing follows "{prefix[-1]}"')
-    return top.items
+    return items
 
 
-def _collection(closed: _Open) -> Any:  # noqa: ANN401
-    if closed.opening == "#{":
-        return Members(closed.items)
-    if closed.opening != "{":
-        return closed.items
-    if len(closed.items) % 2:
+def integers(vector: str) -> list[int]:
+    """The integers of a vector that is as `INTEGERS` has it."""
+    return list(map(int, vector[1:-1].split(" ")))
+
+
+def _collection(opening: str, items: list[Any]) -> Any:  # noqa: ANN401
+    if opening == "[" or opening == "(":
+        return items
+    if opening == "#{":
+        return Members(items)
+    if len(items) % 2:
         raise EdnError("a map has a key without a value")
-    keys = [tuple(key) if type(key) is list else key for key in closed.items[::2]]
+    keys = [tuple(key) if type(key) is list else key for key in items[::2]]
     try:
-        found = dict(zip(keys, closed.items[1::2], strict=True))
+        found = dict(zip(keys, items[1::2], strict=True))
     except TypeError:
         raise EdnError("a key of a map holds collections") from None
     if len(found) < len(keys):

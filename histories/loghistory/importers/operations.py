@@ -43,7 +43,7 @@ _SEQUENCES = {list, tuple}
 _NESTED = {list, tuple, dict, set, frozenset}
 _LONGEST_WORD = 1 << 10
 _LARGEST = 1 << 63
-TIMES, (_LEAST_VALUE, _) = (limits(column) for column in COLUMNS if column.name in ("time", "value"))
+(_EARLIEST, _LATEST), (_LEAST_VALUE, _) = (limits(column) for column in COLUMNS if column.name in ("time", "value"))
 _INJECTOR = object()
 """The process of an operation that injects faults."""
 _FIRST_NAMED = 1 << 32
@@ -62,23 +62,24 @@ class _Part:
     value: Value = None
 
 
-@dataclass(slots=True)
-class Opened:
-    """An operation that is not completed yet."""
+class _Opened:
+    """An operation that is not completed yet. What few operations have is said by the class."""
 
-    op: int
-    f: str
-    log: str | None
-    value: Value
-    keyed: bool = False
+    log: str | None = None
+    keyed = False
     """The value is a pair of a key and the value proper."""
-    pairs: bool = False
+    pairs = False
     """On a log: it answers a pair of offset and value, or such pairs."""
     start: int | None = None
     """On a log: where a read begins that answers values alone."""
-    asked: bool = False
+    asked = False
     """It named that offset."""
     parts: list[_Part] | None = None
+
+    def __init__(self, op: int, f: str, value: Value) -> None:
+        self.op = op
+        self.f = f
+        self.value = value
 
 
 class Operations:
@@ -86,7 +87,7 @@ class Operations:
 
     def __init__(self) -> None:
         self.rows = Rows()
-        self._open: dict[int, Opened] = {}
+        self._open: dict[int, _Opened] = {}
         self._op = 0
         self._time = 0
         self._timed: bool | None = None
@@ -98,14 +99,44 @@ class Operations:
         self._named: dict[str, int | None] = {}
         """Clients that have a name, by number, and fault injectors."""
 
-    def take(self, operation: Mapping[str, Value]) -> None:
-        """Add the events of one map. `Malformed` if it makes no sense; then nothing is added."""
-        get = operation.get
-        self.take_fields((get("type"), get("f"), get("process"), get("time"), get("value"), operation))
+    def take(self, fields: tuple[Value, Value, Value, Value, Value, Mapping[str, Value]]) -> None:
+        """Add the events of one map, given as its type, f, process, time, value and what else it has.
 
-    def take_fields(self, fields: tuple[Value, Value, Value, Value, Value, Mapping[str, Value]]) -> None:
-        """The same for type, f, process, time, value and what else the map has."""
+        `Malformed` if it makes no sense; then nothing is added. One call for each map: what is usual comes first.
+        """
         word, f, process, given_time, value, rest = fields
+        try:
+            kind, f = _TYPES[word], self._words[f]
+        except (KeyError, TypeError):
+            kind, f = self._type_and_name(word, f, process, value)
+        if self._timed and type(given_time) is int and _EARLIEST <= given_time <= _LATEST:
+            time = given_time
+        elif given_time is None and self._timed is False:
+            time = 0
+        else:
+            time = self._time_of(given_time)
+        if isinstance(process, str):
+            process = self._client(process, kind)
+        size, op = len(self.rows.events), self._op
+        try:
+            if type(process) is int and 0 <= process < _LARGEST:
+                if kind == INVOKE:
+                    self._invoke(process, f, value, rest, time)
+                else:
+                    self._complete(kind, process, f, value, rest, time)
+            elif process is _INJECTOR:
+                self._fault(kind, f, value, time)
+            else:
+                problem = f"{_named(process)} is no process"
+                raise Malformed("process", problem, "an integer from 0 on, or the word nemesis")
+        except Malformed:
+            del self.rows.events[size:]
+            self._op = op
+            raise
+        self._time = time
+
+    def _type_and_name(self, word: Value, f: Value, process: Value, value: Value) -> tuple[str, str]:
+        """The type of an operation and its name as histories have it, where they are not the usual words."""
         kind = _TYPES.get(word) or _TYPES.get(_plain(word)) if isinstance(word, str) else None
         if kind is None:
             raise Malformed("type", f"{_named(word)} is no type of an operation", "invoke, ok, fail or info")
@@ -113,27 +144,7 @@ class Operations:
             f = self._unsaid(kind, process, value)
         if not isinstance(f, str):
             raise _no_name(f)
-        f = self._words.get(f) or self._word(f)
-        time = self._time_of(given_time)
-        if isinstance(process, str):
-            process = self._client(process, kind)
-        size, op = self.rows.size, self._op
-        try:
-            if process is _INJECTOR:
-                self._fault(kind, f, value, time)
-            elif not is_integer(process) or process < 0:
-                raise Malformed(
-                    "process", f"{_named(process)} is no process", "an integer from 0 on, or the word nemesis"
-                )
-            elif kind == INVOKE:
-                self._invoke(process, f, value, rest, time)
-            else:
-                self._complete(kind, process, f, value, rest, time)
-        except Malformed:
-            self.rows.cut(size)
-            self._op = op
-            raise
-        self._time = time
+        return kind, self._words.get(f) or self._word(f)
 
     def _word(self, f: str) -> str:
         """The name of an operation as histories have it; of so many that there usually are it is looked for once."""
@@ -155,8 +166,6 @@ class Operations:
         return "txn" if value and _has_parts("txn", value) else None
 
     def _time_of(self, time: Value) -> int:
-        if self._timed and type(time) is int and TIMES[0] <= time <= TIMES[1]:  # nearly always so
-            return time
         if time is None:
             if self._timed:
                 return self._time
@@ -164,8 +173,8 @@ class Operations:
             return 0  # a clock that stands still: the order alone counts
         if type(time) is float and abs(time) < _LARGEST / 1e9:
             time = int(time * 1e9)  # who has fractions counts seconds
-        if not is_integer(time) or not TIMES[0] <= time <= TIMES[1]:
-            raise Malformed("time", f"{_named(time)} is not a time", f"nanoseconds, from {TIMES[0]} to {TIMES[1]}")
+        if not is_integer(time) or not _EARLIEST <= time <= _LATEST:
+            raise Malformed("time", f"{_named(time)} is not a time", f"nanoseconds, from {_EARLIEST} to {_LATEST}")
         if self._timed is None:
             self._timed = True
         return int(time) if self._timed else 0
@@ -199,66 +208,76 @@ class Operations:
         if process in self._open:
             problem = f"process {process} still has an open operation ({quote(self._open[process].f)})"
             raise Malformed("process", problem, _TELL)
-        op = self._next_op()
-        opened = Opened(op, f, log_name(rest["key"]) if "key" in rest else None, value)
+        op = self._op
+        self._op += 1
+        opened = _Opened(op, f, value)
+        if "key" in rest:
+            opened.log = log_name(rest["key"])
         offset: int | None = None
         named: int | None = None
         text: str | None = None
-        if f in _PARTED:
-            value = _nested(f, value)
-            if _has_parts(f, value):
-                opened.parts = [_part(self._next_op(), micro) for micro in value or ()]
-        if opened.parts is not None:
-            pass
+        if f in KEYED:
+            offset, named, text = self._keyed_invocation(opened, rest)
         elif f in _POSITIONS:
             text = as_json([log_name(key) for key in _keys(value)])
             if rest.get("seek-to-beginning?"):
                 offset = 0
-        else:
-            offset, named, text = self._plain_invocation(opened, rest)
+        elif f not in _PARTED or not self._has_parts(opened):
+            text = _texted(value)
         acks = rest.get("acks")
         if acks is not None:
             acks = _acks(acks)
-        self.rows.add(INVOKE, time, process, op, f, opened.log, offset, named, text, acks=acks)
+        self.rows.add(INVOKE, time, process, op, f, opened.log, offset, named, text, None, acks)
         for part in opened.parts or ():
             named, text = _valued(part.value) if part.f == "send" else (None, _texted(part.value))
-            self.rows.add(INVOKE, time, process, part.op, part.f, part.log, None, named, text, txn=op)
+            self.rows.add(INVOKE, time, process, part.op, part.f, part.log, None, named, text, op)
         self._open[process] = opened
 
-    def _plain_invocation(self, opened: Opened, rest: Mapping[str, Value]) -> tuple[int | None, int | None, str | None]:
-        """Offset, value and text of an operation of one part."""
+    def _has_parts(self, opened: _Opened) -> bool:
+        """Whether the operation has parts, which it is given then."""
+        value = _nested(opened.f, opened.value)
+        if _has_parts(opened.f, value):
+            opened.parts = [_part(self._next_op(), micro) for micro in value or ()]
+        return opened.parts is not None
+
+    def _keyed_invocation(
+        self, opened: _Opened, rest: Mapping[str, Value]
+    ) -> tuple[int | None, int | None, str | None]:
+        """Offset, value and text of an operation whose value may name a key, or a place in a log."""
         f, value = opened.f, opened.value
-        if f in KEYED:
-            if f in _READS and self._is_log and not self._are_logs and opened.log is None and _asks_for_offset(value):
+        reads = f in _READS
+        if type(value) is list and opened.log is None:
+            if reads and self._is_log and not self._are_logs and _asks_for_offset(value):
                 opened.value = value = value[0]
-            elif opened.log is None and (is_keyed(f, value) or (self._are_logs and is_pair(value))):
+            elif is_keyed(f, value) or (self._are_logs and is_pair(value)):
                 opened.keyed = True
                 opened.log = log_name(value[0])
                 opened.value = value = value[1]
-            if f == "append" and (opened.log is None or opened.keyed or "acks" in rest):
-                self._are_logs |= opened.keyed
-                self._is_log |= not opened.keyed
-                opened.pairs = True
-                return None, *_valued(value)
-            if f in _READS and "offset" in rest:
-                opened.pairs = True
-                offset = rest["offset"]
-                _require_offset(offset, optional=True)
-                return offset, None, None
-            if f in _READS and (self._are_logs if opened.keyed else self._is_log and opened.log is None):
-                opened.asked = value is not None
-                opened.start = value if opened.asked else 0
-                _require_offset(opened.start, optional=False)
-                return opened.start, None, None
+        if f == "append" and (opened.log is None or opened.keyed or "acks" in rest):
+            self._are_logs |= opened.keyed
+            self._is_log |= not opened.keyed
+            opened.pairs = True
+            return None, *_valued(value)
+        if reads and "offset" in rest:
+            opened.pairs = True
+            offset = rest["offset"]
+            _require_offset(offset, optional=True)
+            return offset, None, None
+        if reads and (self._are_logs if opened.keyed else self._is_log and opened.log is None):
+            opened.asked = value is not None
+            opened.start = value if opened.asked else 0
+            _require_offset(opened.start, optional=False)
+            return opened.start, None, None
         return None, None, _texted(value)
 
     # completions
 
-    def _is_read_of_log(self, opened: Opened) -> bool:
+    def _is_read_of_log(self, opened: _Opened) -> bool:
         """Whether it began before the first append, which shows what kind of object is read."""
-        is_log = self._are_logs if opened.keyed else self._is_log and opened.log is None
+        if not (self._are_logs if opened.keyed else self._is_log and opened.log is None):
+            return False
         fits = opened.value is None or (is_integer(opened.value) and opened.value >= 0)
-        return is_log and opened.f in _READS and not opened.pairs and fits
+        return opened.f in _READS and not opened.pairs and fits
 
     def _complete(self, kind: str, process: int, f: str, value: Value, rest: Mapping[str, Value], time: int) -> None:
         opened = self._open.get(process)
@@ -274,13 +293,13 @@ class Operations:
             self.rows.add(kind, time, process, opened.op, f, opened.log, text=text, reason=reason)
         elif kind == OK:
             offset, count, text = self._answer(opened, value, process, time)
-            self.rows.add(kind, time, process, opened.op, f, opened.log, offset, None, text, count=count)
+            self.rows.add(kind, time, process, opened.op, f, opened.log, offset, None, text, None, None, count)
         else:
             self.rows.add(kind, time, process, opened.op, f, opened.log, reason=reason)
         del self._open[process]
 
     def _answer(
-        self, opened: Opened, value: Value, process: int, time: int
+        self, opened: _Opened, value: Value, process: int, time: int
     ) -> tuple[int | None, int | None, str | None]:
         """Offset, count and text of what an operation of one part answered."""
         f = opened.f
@@ -288,7 +307,7 @@ class Operations:
             if not is_pair(value) or log_name(value[0]) != opened.log:
                 raise Malformed("value", f"{_named(value)} does not answer for key {opened.log}", "[key value]")
             value = value[1]
-        if is_other(f, value, opened.value):
+        if f in REPEATED and is_other(value, opened.value):
             raise Malformed("value", f"{_named(value)} answers {_named(opened.value)}", _TELL)
         if f == "append" and opened.pairs:
             offset = value[0] if is_pair(value) and not is_pair(opened.value) else None
@@ -312,7 +331,7 @@ class Operations:
             return None if opened.pairs else start, count, None
         return None, None, None if f in SILENT else as_json(value)
 
-    def _complete_parts(self, kind: str, opened: Opened, value: Value, process: int, time: int) -> None:
+    def _complete_parts(self, kind: str, opened: _Opened, value: Value, process: int, time: int) -> None:
         parts = opened.parts or []
         answers: Sequence[Value] = [None] * len(parts)
         if type(value) is list and (kind != FAIL or len(value) == len(parts)):
@@ -330,9 +349,7 @@ class Operations:
                 count = self._polled(part, opened.op, answer, process, time, kind)
             elif answer is not None and type(answer) is list and len(answer) == 3:
                 text = as_json(answer[2])
-            self.rows.add(
-                kind, time, process, part.op, part.f, part.log, offset, None, text, txn=opened.op, count=count
-            )
+            self.rows.add(kind, time, process, part.op, part.f, part.log, offset, None, text, opened.op, None, count)
 
     def _polled(self, part: _Part, txn: int, answer: Value, process: int, time: int, kind: str) -> int | None:
         if answer is None:
@@ -367,12 +384,13 @@ class Operations:
         return len(batches)
 
 
-def is_other(f: str, value: Value, asked: Value) -> bool:
+def is_other(value: Value, asked: Value) -> bool:
     """Whether what an operation answers contradicts what was asked for; a part that nobody asked for does not."""
-    if f not in REPEATED or value is None or asked is None or type(value) in _NESTED or type(asked) in _NESTED:
-        lists = type(value) is type(asked) is list and len(value) == len(asked)
-        return lists and any(is_other(f, *pair) for pair in zip(value, asked, strict=True))
-    return bool(value != asked)
+    if value == asked or value is None or asked is None:
+        return False
+    if type(value) not in _NESTED and type(asked) not in _NESTED:
+        return True
+    return type(value) is type(asked) is list and len(value) == len(asked) and any(map(is_other, value, asked))
 
 
 def _pairs_of_integers(batches: Sequence[Value]) -> tuple[Sequence[int], Sequence[int]] | None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
-from .edn import EdnError, forms
+from .edn import INTEGERS, EdnError, forms, integers
 from .values import Value
 
 BAD: Any = object()
@@ -18,9 +15,6 @@ _MOST_KNOWN = 1 << 15
 _LONGEST_KNOWN = 64
 _MOST_BRACKETS = 32
 """A form that opens no more than these is far from the limit of nesting, whatever it stands in."""
-
-_INTEGERS = re.compile(r"\[(?:(?:-?[1-9][0-9]{0,17}+|0)(?: (?!\])|(?=\])))++\]")
-"""A vector of integers, such as the offset and the value of an entry."""
 
 
 class PlainValues:
@@ -47,11 +41,11 @@ class PlainValues:
 
 def _form(text: str) -> Value:
     """The only form of a text."""
-    if text.isdecimal() and text.isascii() and len(text) < 19:
+    if len(text) < 19 and text.isdecimal() and text.isascii():
         return int(text)
-    if _INTEGERS.fullmatch(text):
-        return msgspec.json.decode(text.replace(" ", ","))
-    if sum(map(text.count, "[({")) > _MOST_BRACKETS:
+    if INTEGERS.fullmatch(text):
+        return integers(text)
+    if len(text) > _MOST_BRACKETS and sum(map(text.count, "[({")) > _MOST_BRACKETS:
         return BAD
     try:
         found = forms(text)

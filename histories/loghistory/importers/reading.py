@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -23,7 +23,9 @@ from .splitter import Chunk, Run, Splitter
 from .values import Malformed, Value
 
 _ROWS = 1 << 12
-"""Operations of a stretch, and about the events of a batch."""
+"""About the events of a batch."""
+_STRETCH = 1 << 10
+"""Lines of a log that are read at once."""
 _MOST_KNOWN = 1 << 14
 _LONGEST_KNOWN = 64
 _TYPE = re.compile(rb":(?:invoke|ok|fail|info)(?![\w.-])")
@@ -45,21 +47,21 @@ def read(
     operations = Operations()
     taken = 0
     is_log = format_ is ForeignFormat.JEPSEN_LOG
-    for numbers, some, texts in _stretches(_fields(read_bytes, file, quarantine, format_)):
-        if operations.rows.size >= _ROWS:
+    for numbers, some, texts in _fields(read_bytes, file, quarantine, format_):
+        if len(operations.rows.events) >= _ROWS:
             batch = _batch(operations.rows.batch(), file)
             yield batch
             quarantine.take(batch.num_rows)
         for line, each, text in zip(numbers, some, texts, strict=True):
             try:
-                operations.take_fields(each)
+                operations.take(each)
             except Malformed as error:
                 problem = HistoryError(file, line, error.field, error.problem, error.remedy)
                 raw = text if is_log else _map_in(text)
                 quarantine.refuse(Reason.WRONG_TYPE, problem, raw.encode("utf-8", "surrogatepass"))
                 continue
             taken += 1
-    if operations.rows.size:
+    if operations.rows.events:
         yield _batch(operations.rows.batch(), file)
     if not taken:
         remedy = f"name a history of operations, or say its format (one of {', '.join(ForeignFormat)})"
@@ -70,14 +72,6 @@ def _batch(batch: pa.RecordBatch, file: str) -> pa.RecordBatch:
     for flaw in flaws(batch, None):  # pragma: no cover - the events are made here
         raise HistoryError(file, None, flaw.field, flaw.problem, flaw.remedy)
     return batch
-
-
-def _stretches(fields: Iterable[_Some]) -> Iterator[_Some]:
-    """The same in stretches of at most `_ROWS`, between which events are handed out."""
-    for numbers, some, texts in fields:
-        for begin in range(0, len(some), _ROWS):
-            end = begin + _ROWS
-            yield numbers[begin:end], some[begin:end], texts[begin:end]
 
 
 def _fields(
@@ -116,8 +110,9 @@ class _Log:
     def __init__(self, file: str, quarantine: Quarantine) -> None:
         self._file = file
         self._quarantine = quarantine
-        self._known: dict[str, list[Value]] = {}
-        """Forms behind the words of an operation, as they were read before."""
+        self._known: dict[str, tuple[Value, Mapping[str, Value]]] = {}
+        """What stands behind the words of an operation, as it was read before: its value, and its error if any."""
+        self._processes: dict[str, Value] = {}
 
     def read(self, read_bytes: Callable[[int], bytes]) -> Iterator[_Some]:
         """The operations, those of a block together; a stream that breaks off is reported to the quarantine."""
@@ -142,7 +137,10 @@ class _Log:
             # No line has two matches, for a match goes on to the end of its line.
             found_at = [place for place, text in enumerate(texts) if LOG_LINE.search(text) is not None]
             numbers, texts = [first + place for place in found_at], [texts[place] for place in found_at]
-        yield from self._fields(numbers, [log_operation(groups) for groups in found], texts)
+        for begin in range(0, len(texts), _STRETCH):
+            end = begin + _STRETCH
+            operations = [log_operation(groups) for groups in found[begin:end]]
+            yield from self._fields(numbers[begin:end], operations, texts[begin:end])
 
     def _line(self, number: int, line: bytes) -> Iterator[_Some]:
         """A line of a block that is not all UTF-8."""
@@ -154,7 +152,9 @@ class _Log:
             error = HistoryError(self._file, number, None, "the text is not valid UTF-8", "save the file as UTF-8")
             self._quarantine.refuse(Reason.NOT_UTF8, error, line)
             return
-        yield from self._fields([number], list(map(log_operation, LOG_LINE.findall(text))), [text])
+        found = LOG_LINE.findall(text)
+        if found:
+            yield from self._fields([number], list(map(log_operation, found)), [text])
 
     def _fields(
         self, numbers: Sequence[int], operations: Sequence[tuple[str, str, str, str]], texts: Sequence[str]
@@ -163,39 +163,42 @@ class _Log:
         begin = 0
         for place, (process, kind, f, rest) in enumerate(operations):
             try:
-                given = self._forms(rest)
+                value, members = self._known.get(rest) or self._value(rest)
             except EdnError as problem:
                 if kind in ("fail", "info"):
                     # Why it failed is said for people, in words of all sorts.
-                    fields.append((kind, f, _process(process), None, None, {"error": rest.strip()}))
+                    fields.append((kind, f, self._process(process), None, None, {"error": rest.strip()}))
                     continue
                 yield numbers[begin:place], fields, texts[begin:place]
                 fields, begin = [], place + 1
                 error = HistoryError(self._file, numbers[place], "value", str(problem), "correct what wrote it")
                 self._quarantine.refuse(Reason.NOT_JSON, error, texts[place].encode())
                 continue
-            value = given[0] if given else None
-            fields.append(
-                (kind, f, _process(process), None, value, {"error": given[1]} if len(given) > 1 else _NOTHING)
-            )
+            who = self._processes.get(process)
+            fields.append((kind, f, self._process(process) if who is None else who, None, value, members))
         yield numbers[begin:], fields, texts[begin:]
 
-    def _forms(self, rest: str) -> list[Value]:
-        given = self._known.get(rest)
-        if given is None:
-            given = forms(rest)
-            if len(rest) <= _LONGEST_KNOWN:
-                if len(self._known) > _MOST_KNOWN:
-                    self._known.clear()
-                self._known[rest] = given
-        return given
+    def _value(self, rest: str) -> tuple[Value, Mapping[str, Value]]:
+        """The value of an operation and the members besides it. Raises `EdnError`."""
+        given = forms(rest)
+        found = given[0] if given else None, {"error": given[1]} if len(given) > 1 else _NOTHING
+        _remember(self._known, rest, found)
+        return found
+
+    def _process(self, text: str) -> Value:
+        """An integer, if it is one of reasonable length, or the name of something that injects faults."""
+        if text.startswith(":"):
+            return text[1:]
+        found = int(text) if len(text) < 20 else text
+        _remember(self._processes, text, found)
+        return found
 
 
-def _process(text: str) -> Value:
-    """An integer, if it is one of reasonable length, or the name of something that injects faults."""
-    if text.startswith(":"):
-        return text[1:]
-    return int(text) if len(text) < 20 else text
+def _remember(known: dict[str, Any], text: str, meaning: object) -> None:
+    if len(text) <= _LONGEST_KNOWN:
+        if len(known) > _MOST_KNOWN:
+            known.clear()
+        known[text] = meaning
 
 
 def _map_in(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Events as columns while they are imported: a list for each column that an imported event can have."""
+"""Events while they are imported, until they are columns."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ import pyarrow as pa
 
 from ..schema import COLUMNS, SCHEMA
 
+_NAMES = ("kind", "time", "process", "op", "f", "log", "offset", "value", "text", "txn", "acks", "count", "reason")
+"""The columns of an imported event, in the order of the parameters of `Rows.add`."""
+
 
 class Rows:
     """Events, added one by one or many of an observation at once, in order; `batch` gives them as columns.
@@ -19,26 +22,9 @@ class Rows:
     """
 
     def __init__(self) -> None:
-        self.size = 0
-        """Events since the last batch."""
+        self.events: list[tuple[Any, ...]] = []
+        """Those since the last batch; to add one costs a tuple, whatever it has."""
         self._seq = 0
-        self._time: list[int] = []
-        self._kind: list[str] = []
-        # A list may end before the last event: nothing more is in that column then.
-        self._log: list[str | None] = []
-        self._process: list[int | None] = []
-        self._op: list[int | None] = []
-        self._txn: list[int | None] = []
-        self._f: list[str | None] = []
-        self._acks: list[int | None] = []
-        self._offset: list[int | None] = []
-        self._value: list[int | None] = []
-        self._text: list[str | None] = []
-        self._count: list[int | None] = []
-        self._reason: list[str | None] = []
-        self._columns: dict[str, list[Any]] = {
-            c.name: getattr(self, f"_{c.name}") for c in COLUMNS[1:] if hasattr(self, f"_{c.name}")
-        }
 
     def add(
         self,
@@ -51,47 +37,13 @@ class Rows:
         offset: int | None = None,
         value: int | None = None,
         text: str | None = None,
-        *,
         txn: int | None = None,
         acks: int | None = None,
         count: int | None = None,
         reason: str | None = None,
     ) -> None:
-        """Add one event, with a parameter for each column that importers fill; ``time`` in nanoseconds.
-
-        Written out, because it is called for every event: what is None costs nothing.
-        """
-        at = self.size
-        self._time.append(time)
-        self._kind.append(kind)
-        self._process.append(process)
-        self._op.append(op)
-        self._f.append(f)
-        if log is not None:
-            _fill(self._log, at)
-            self._log.append(log)
-        if offset is not None:
-            _fill(self._offset, at)
-            self._offset.append(offset)
-        if value is not None:
-            _fill(self._value, at)
-            self._value.append(value)
-        if text is not None:
-            _fill(self._text, at)
-            self._text.append(text)
-        if txn is not None:
-            _fill(self._txn, at)
-            self._txn.append(txn)
-        if acks is not None:
-            _fill(self._acks, at)
-            self._acks.append(acks)
-        if count is not None:
-            _fill(self._count, at)
-            self._count.append(count)
-        if reason is not None:
-            _fill(self._reason, at)
-            self._reason.append(reason)
-        self.size = at + 1
+        """Add one event, with a parameter for each column that importers fill; ``time`` in nanoseconds."""
+        self.events.append((kind, time, process, op, f, log, offset, value, text, txn, acks, count, reason))
 
     def observe(
         self,
@@ -104,45 +56,16 @@ class Rows:
         values: Sequence[int],
     ) -> None:
         """Add what an operation was given of one log: an event for every offset."""
-        at, count = self.size, len(offsets)
-        self._time.extend(repeat(time, count))
-        self._kind.extend(repeat("observe", count))
-        self._process.extend(repeat(process, count))
-        self._op.extend(repeat(op, count))
-        self._f.extend(repeat(None, count))
-        _fill(self._offset, at)
-        self._offset.extend(offsets)
-        _fill(self._value, at)
-        self._value.extend(values)
-        if txn is not None:
-            _fill(self._txn, at)
-            self._txn.extend(repeat(txn, count))
-        if log is not None:
-            _fill(self._log, at)
-            self._log.extend(repeat(log, count))
-        self.size = at + count
-
-    def cut(self, size: int) -> None:
-        """Forget all events behind the first ``size`` since the last batch."""
-        for column in self._columns.values():
-            del column[size:]
-        self.size = size
-
-    def pass_over(self, events: int) -> int:
-        """Leave out the ``seq`` of some events that are made elsewhere; the first of them. None may be left here."""
-        assert not self.size
-        self._seq += events
-        return self._seq - events
+        before = map(repeat, ("observe", time, process, op, None, log))
+        self.events += zip(*before, offsets, values, *map(repeat, (None, txn, None, None, None)), strict=False)
 
     def batch(self) -> pa.RecordBatch:
         """The events since the last batch as a record batch of the schema; there must be some."""
-        size = self.size
-        for column in self._columns.values():
-            if column:
-                _fill(column, size)
-        batch = batch_of(self._seq, size, self._columns)
+        size = len(self.events)
+        columns = zip(_NAMES, zip(*self.events, strict=True), strict=True)
+        batch = batch_of(self._seq, size, {name: each for name, each in columns if each.count(None) < size})
         self._seq += size
-        self.cut(0)
+        self.events.clear()
         return batch
 
 
@@ -158,9 +81,3 @@ def batch_of(first: int, size: int, columns: Mapping[str, Any]) -> pa.RecordBatc
         else:
             arrays.append(pa.array(column, field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
-
-
-def _fill(column: list[Any], size: int) -> None:
-    """Add nulls until the column has ``size`` values."""
-    if len(column) < size:
-        column.extend(repeat(None, size - len(column)))

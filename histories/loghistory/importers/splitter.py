@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import HistoryError, quote
-from ..lines import BLOCK, MAX_LINE, BrokenStream
+from ..lines import MAX_LINE, BrokenStream
 from ..quarantine import Quarantine
 from ..validity import Reason
 from .edn import MAX_DEPTH, words
@@ -31,6 +31,8 @@ _CLOSING = {"[": "]", "(": ")", "{": "}"}
 _BEFORE = re.compile(r"[ \t\r,]*(?:#:?[A-Za-z][\w./-]*[ \t\r,]*)?")
 """What may stand on a line before the map that it begins with."""
 _BLANK = " \t\r\n,"
+_BLOCK = 1 << 16
+"""Bytes read at once: what is made of them is gone again before a collection of garbage would look at all of it."""
 _SHORTEST = 16
 """Lines that are shorter on the average are not worth to be read at once."""
 _REMEDY = "give one map an operation, or one vector of them"
@@ -76,7 +78,7 @@ class _Text:
     def more(self) -> str | None:
         """The next text; None at the end."""
         try:
-            data = self._read(BLOCK)
+            data = self._read(_BLOCK)
         except BrokenStream as broken:
             self.broken = broken
             return None
@@ -310,7 +312,7 @@ class Splitter:
         ends: list[int] = []
         place = start
         while len(texts) < self._tried and (match := _NEXT.match(self._text, place, end)):
-            if not self._fine(match[1]):
+            if len(match[1]) > MAX_LINE:
                 break
             texts.append(match[1])
             place = match.end()
