@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 _MAX_LOGICAL = (1 << 31) - 1
@@ -22,6 +23,10 @@ class HybridTime(NamedTuple):
     logical: int
 
 
+_stamp: Callable[[tuple[int, int]], HybridTime] = partial(tuple.__new__, HybridTime)
+"""The same from a pair, in a third of the time: every recorded event has one."""
+
+
 class HybridClock:
     """The clock of one process.
 
@@ -30,7 +35,8 @@ class HybridClock:
     """
 
     def __init__(self, wall: Callable[[], int] = time.time_ns, max_drift: int = 60_000_000_000) -> None:
-        self._wall = wall
+        self.wall = wall
+        """The wall clock, nanoseconds since the epoch."""
         self._max_drift = max_drift
         self._now = HybridTime(0, 0)
 
@@ -39,17 +45,22 @@ class HybridClock:
         """The last stamp given by `tick` or `merge`; (0, 0) before the first."""
         return self._now
 
-    def wall(self) -> int:
-        """The wall clock, nanoseconds since the epoch."""
-        return self._wall()
-
     def tick(self, wall: int | None = None) -> HybridTime:
         """The stamp of a local event or of a message to be sent; later than every one before.
 
         ``wall``: what `wall` said when a step began whose events belong together.
         """
-        self._now = self._after(self._now, self._wall() if wall is None else wall)
-        return self._now
+        if wall is None:
+            wall = self.wall()
+        time, logical = self._now
+        if wall > time:
+            time, logical = wall, 0
+        elif logical < _MAX_LOGICAL:
+            logical += 1
+        else:
+            time, logical = time + 1, 0
+        self._now = now = _stamp((time, logical))
+        return now
 
     def merge(self, remote: tuple[int, int]) -> HybridTime:
         """The stamp of receiving a message that carries ``remote``; later than that and than every one before.
@@ -57,7 +68,7 @@ class HybridClock:
         Raises `ValueError`, and changes nothing, if the remote stamp is negative, out of range or too far ahead.
         """
         stamp = HybridTime(*remote)
-        wall = self._wall()
+        wall = self.wall()
         if stamp.time < 0 or not 0 <= stamp.logical <= _MAX_LOGICAL:
             raise ValueError(f"{stamp} is not a time stamp")
         if stamp.time - wall > self._max_drift:
@@ -65,14 +76,5 @@ class HybridClock:
             raise ValueError(
                 f"the remote clock is {seconds:.1f} s ahead; at most {self._max_drift / 1e9:.1f} s are allowed"
             )
-        self._now = self._after(max(self._now, stamp), wall)
-        return self._now
-
-    @staticmethod
-    def _after(stamp: HybridTime, wall: int) -> HybridTime:
-        """The earliest stamp after another one that is not before the wall clock."""
-        if wall > stamp.time:
-            return HybridTime(wall, 0)
-        if stamp.logical == _MAX_LOGICAL:
-            return HybridTime(stamp.time + 1, 0)
-        return HybridTime(stamp.time, stamp.logical + 1)
+        self._now = max(self._now, stamp)
+        return self.tick(wall)

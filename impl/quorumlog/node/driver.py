@@ -30,6 +30,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from quorumlog.events import Note
 from quorumlog.node.recording import History
 from quorumlog.node.wire import Administration, MembersResult
 from quorumlog.storage.batch import RecordBatch
@@ -220,15 +221,16 @@ class Driver(ABC):
         if self._busy or self._dead:
             return
         self._busy, anything = True, False
+        carry_out = self._carry_out
         try:
             while self._inbox:
                 self._moment = self.history.clock.wall()
                 effects = self.core.handle(time.monotonic_ns() + self._jumped, self._inbox.popleft())
                 anything = anything or bool(effects)
-                for number, effect in enumerate(effects):
-                    if number == self._most_effects:
-                        os.kill(os.getpid(), signal.SIGKILL)
-                    self._carry_out[type(effect)](effect)
+                for effect in effects[: self._most_effects]:
+                    carry_out[type(effect)](effect)
+                if self._most_effects is not None and len(effects) > self._most_effects:
+                    os.kill(os.getpid(), signal.SIGKILL)
         except (StorageError, OSError) as error:
             self._fail(error)
         finally:
@@ -316,11 +318,11 @@ class Driver(ABC):
         for outbox in outboxes:
             outbox.hand_out()
 
-    def _note(self, kind: str, columns: Mapping[str, Any]) -> None:
+    def _note(self, note: Note) -> None:
         """Record an event in the history."""
         # A step of the core is one moment: if the machine holds up a process in the middle of it, the history must not
         # show others acting between the halves.
-        self.history.event(kind, columns, self._moment)
+        self.history.event(note.kind, note.columns, self._moment)
 
     # -- the end ---------------------------------------------------------------------------------------------------
 

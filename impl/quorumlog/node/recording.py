@@ -33,6 +33,8 @@ class History(Protocol):
     """Where a node's events go; either a `HistoryFile` or `NoHistory`."""
 
     clock: HybridClock
+    records: bool
+    """Whether events are kept; if not, nobody need make them."""
 
     def event(self, kind: str, columns: Mapping[str, Any], moment: int | None = None) -> None:
         """Record one event of this node, stamped now, or with the ``moment`` (wall clock) at which its step began."""
@@ -52,6 +54,8 @@ class History(Protocol):
 
 class NoHistory:
     """Records nothing; the clock still runs, because other processes record."""
+
+    records = False
 
     def __init__(self, clock: HybridClock) -> None:
         self.clock = clock
@@ -75,6 +79,8 @@ class NoHistory:
 class HistoryFile:
     """Streams the events of one process; each has the columns ``common`` unless it brings its own."""
 
+    records = True
+
     def __init__(self, path: Path, clock: HybridClock, common: Mapping[str, Any]) -> None:
         """Begin the file; raises OSError, also if it exists: a history is never overwritten."""
         self.clock = clock
@@ -89,15 +95,14 @@ class HistoryFile:
 
     def event(self, kind: str, columns: Mapping[str, Any], moment: int | None = None) -> None:
         """Record one event, stamped now or at ``moment``; ``columns`` are those of `loghistory.schema`."""
-        time, logical = self.clock.tick(moment)
-        self.stamped(kind, (time, logical), columns)
+        self.stamped(kind, self.clock.tick(moment), columns)
 
     def stamped(self, kind: str, stamp: Stamp, columns: Mapping[str, Any]) -> None:
         """Record one event with a stamp that was taken before."""
         time, logical = stamp
-        event = {"seq": self._seq, "time": time, "logical": logical, "kind": kind}
-        self._events.append({**event, **self._common, **columns})
-        self._seq += 1
+        seq = self._seq
+        self._seq = seq + 1
+        self._events.append({"seq": seq, "time": time, "logical": logical, "kind": kind, **self._common, **columns})
 
     def storage_error(self, reason: str) -> None:
         """Record that the disk failed; on a full disk that may be impossible, and is then skipped silently."""

@@ -103,8 +103,9 @@ class Session:
                 self._line.refuse("the client does not read its results")
 
     def _result(self, result: AnyResult) -> None:
+        if not self._results:  # else it waits for its turn already
+            self._driver.deliver(self)
         self._results.append(result)
-        self._driver.deliver(self)
 
     def _refuse(self, call: AnyCall, reason: str) -> None:
         self._result(Refusal(call.id, self._driver.core.leader, reason))
@@ -116,18 +117,19 @@ class Session:
     def _press(self) -> None:
         """Stop reading if too much is open, or not even enqueued."""
         full = self._open_calls >= MAX_OPEN_CALLS or self._open_bytes >= MAX_OPEN_BYTES
-        if not self._paused and (full or self._not_enqueued):
+        if (full or self._not_enqueued) and not self._paused:
             self._paused = True
             self._line.pause()
 
     def _end(self, size: int) -> None:
         self._open_calls -= 1
         self._open_bytes -= size
-        self._resume()
+        if self._paused:
+            self._resume()
 
     def _resume(self) -> None:
         low = self._open_calls < MAX_OPEN_CALLS // 2 and self._open_bytes < MAX_OPEN_BYTES // 2
-        if self._paused and low and not self._not_enqueued:
+        if low and not self._not_enqueued:
             self._paused = False
             self._line.resume()
 
@@ -149,10 +151,12 @@ class Session:
             if waits:
                 waits = False
                 self._not_enqueued -= 1
-                self._resume()
+                if self._paused:
+                    self._resume()
 
         def done(ended: Ended) -> None:
-            enqueued()
+            if waits:
+                enqueued()
             self._end(size)
             leader = self._driver.core.leader
             self._result(AppendResult(call.id, leader, ended.outcome, ended.offset, ended.last_offset, ended.term))

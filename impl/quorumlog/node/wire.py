@@ -69,7 +69,8 @@ class Channel(Generic[_T]):
     def encode(self, stamp: Stamp, items: Sequence[_T]) -> bytes:
         """One frame. Raises `FrameError` if it would be above the limit."""
         pack = self._pack
-        return frame(STAMP.pack(*stamp) + self._encoder.encode([pack(item) for item in items]))
+        travels = items if pack is _as_it_is else [pack(item) for item in items]
+        return frame(STAMP.pack(*stamp) + self._encoder.encode(travels))
 
     def decode(self, payload: bytes) -> tuple[Stamp, list[_T]]:
         """The stamp and the items of a frame's payload; raises `FrameError`."""
@@ -81,10 +82,14 @@ class Channel(Generic[_T]):
         except UNREADABLE as error:
             raise FrameError(f"not a {self._name} of this protocol: {error}") from None
         unpack = self._unpack
-        return (time, logical), [unpack(item) for item in found]
+        return (time, logical), found if unpack is _as_it_is else [unpack(item) for item in found]
 
     def groups(self, items: Iterable[_T], size: int) -> Iterator[list[_T]]:
         """Items that go into one frame together, in order: ``size`` bytes of payload, or a single larger item."""
+        items = list(items)
+        if len(items) == 1:
+            yield items
+            return
         group: list[_T] = []
         held = 0
         for item in items:
@@ -268,7 +273,7 @@ def unpack_batches(packed: bytes) -> tuple[RecordBatch, ...]:
         while position < len(packed):
             batch = decode(packed, position)
             batches.append(batch)
-            position += batch.size_bytes
+            position += len(batch.encode())
     except BatchDamaged as error:
         raise FrameError(f"a record batch in a message is damaged: {error}") from None
     return tuple(batches)

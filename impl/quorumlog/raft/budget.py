@@ -32,7 +32,7 @@ class Budget:
 
     def waits(self, item: AppendRequested) -> bool:
         """Whether this append is still in the queue for memory."""
-        return any(each is item for each, _ in self._waiting)
+        return bool(self._waiting) and any(each is item for each, _ in self._waiting)
 
     def admitted(self) -> Iterator[AppendRequested]:
         """Give units to those who wait, one by one; a large one that does not fit yet keeps back what is behind it.

@@ -75,6 +75,7 @@ class RaftDriver(Driver):
     def __init__(self, core: RaftCore, votes: VoteStore, machine: StateMachine, place: Place) -> None:
         self._machine = machine
         super().__init__(core, place)
+        core.noting = place.history.records
         self._votes = votes
         self._vote_thread = self._thread("vote")
         self._compaction_thread = self._thread("compact")
@@ -103,7 +104,7 @@ class RaftDriver(Driver):
             CancelTimer: lambda effect: self._cancel_timer(effect.name),
             Accepted: lambda effect: self._has_its_place(effect.request),
             Resolved: lambda effect: self._end(effect.request, effect),
-            Note: lambda effect: self._note(effect.kind, effect.columns),
+            Note: self._note,
         }
 
     def _append(self, batches: Sequence[RecordBatch]) -> None:

@@ -27,7 +27,7 @@ from quorumlog.raft.messages import (
 from quorumlog.raft.rules import Rules
 from quorumlog.raft.snapshot import MOST_SNAPSHOT_BYTES, Snapshot
 from quorumlog.raft.state import Configuration, Restored
-from quorumlog.storage.batch import BatchKind, RecordBatch
+from quorumlog.storage.batch import GHOST, RecordBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Follower(Elections):
             return
         if request.recovery:
             self.slots.take(self, by_force=True)
-        gaps = any(batch.kind is BatchKind.GHOST for batch in request.batches)
+        gaps = any(batch.kind is GHOST for batch in request.batches)
         holds = self._holds(request.previous, request.previous_term) and not (gaps and self._saving_term)
         verified = self._take(request) if holds else None
         if verified is None:
@@ -109,7 +109,7 @@ class Follower(Elections):
         verified = request.batches[-1].last_offset if request.batches else request.previous
         if not missing:
             return verified
-        if missing[0].kind is BatchKind.GHOST:
+        if missing[0].kind is GHOST:
             missing = (
                 *ghosts(max(missing[0].base_offset, known + 1), missing[0].last_offset, missing[0].term),
                 *missing[1:],
@@ -120,7 +120,7 @@ class Follower(Elections):
         if missing[0].term < self.index.term(first - 1):
             return None
         for batch in missing:
-            if batch.kind is BatchKind.GHOST:
+            if batch.kind is GHOST:
                 self.note("gap", offset=batch.base_offset, last_offset=batch.last_offset, entry_term=batch.term)
         if first <= self.index.dirty:
             self._truncate(first)
@@ -135,9 +135,9 @@ class Follower(Elections):
         """
         held = 0
         for at, batch in enumerate(batches):
-            if batch.last_offset <= known or (
-                batch.kind is not BatchKind.GHOST
-                and self.rules.batch_matches(self.index.term(batch.last_offset), batch.term)
+            last = batch.last_offset
+            if last <= known or (
+                batch.kind is not GHOST and self.rules.batch_matches(self.index.term(last), batch.term)
             ):
                 held = at + 1
         return held

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Sequence
 from operator import itemgetter
 
 from quorumlog.quorum import NOTHING
@@ -50,13 +50,12 @@ class StateMachine:
         self._fresh_bytes = 0
         self._states = [(log.start_offset - 1, self.state)]  # before the log's beginning, and at ends of its segments
 
-    def appended(self, batches: Iterable[RecordBatch]) -> None:
+    def appended(self, batches: Sequence[RecordBatch]) -> None:
         """Remember what has just been appended, a megabyte at most, so that it need not be read back to be applied."""
-        for batch in batches:
-            self._fresh.append(batch)
-            self._fresh_bytes += batch.size_bytes
+        self._fresh += batches
+        self._fresh_bytes += sum([len(batch.payload) for batch in batches])
         while self._fresh_bytes > _READ_BYTES:
-            self._fresh_bytes -= self._fresh.popleft().size_bytes
+            self._fresh_bytes -= len(self._fresh.popleft().payload)
 
     def truncated(self) -> None:
         """Forget what was appended: the log has lost some of it."""
@@ -103,12 +102,12 @@ class StateMachine:
         """What was just appended from the offset ``first`` on, up to ``last`` at most."""
         found: list[RecordBatch] = []
         fresh = self._fresh
-        while fresh and fresh[0].last_offset <= last:
+        while fresh and (end := fresh[0].last_offset) <= last:
             batch = fresh.popleft()
-            self._fresh_bytes -= batch.size_bytes
+            self._fresh_bytes -= len(batch.payload)
             if batch.base_offset == first:
                 found.append(batch)
-                first = batch.last_offset + 1
+                first = end + 1
         return found
 
     def _applied(self, state: State, first: int, last: int) -> State:

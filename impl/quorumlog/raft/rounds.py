@@ -73,7 +73,8 @@ class Rounds(Follower):
         self._effects.append(Resolved(request, outcome, -1, -1, -1))
 
     def _answer(self, request: int, outcome: Outcome, offset: int, last: int, term: int, acks: int) -> None:
-        self.note("acked", offset=offset, last_offset=last, entry_term=term, acks=acks, reason=outcome.value)
+        if self.noting:
+            self.note("acked", offset=offset, last_offset=last, entry_term=term, acks=acks, reason=str(outcome))
         self._effects.append(Resolved(request, outcome, offset, last, term))
 
     # -- stage one -------------------------------------------------------------------------------------------------
@@ -112,10 +113,10 @@ class Rounds(Follower):
         self._refuse(item.request, outcome)
 
     def _note_append(self, kind: str, item: AppendRequested) -> None:
-        self._note_memory(kind, bytes=item.batch.size_bytes, acks=item.batch.acks, value=item.batch.value)
-
-    def _note_memory(self, kind: str, **columns: int) -> None:
-        self._effects.append(Note(kind, {"term": self.term, "reserved": self._budget.reserved, **columns}))
+        if self.noting:
+            batch, memory = item.batch, {"term": self.term, "reserved": self._budget.reserved}
+            memory |= {"bytes": batch.size_bytes, "acks": batch.acks, "value": batch.value}
+            self._effects.append(Note(kind, memory))
 
     def _forget_appends(self) -> None:
         """Refuse what is not written, and take all memory back; what was written stays pending."""
@@ -134,9 +135,10 @@ class Rounds(Follower):
             return
         items, size = 0, 0
         for item in self._queue:
-            if items and size + item.batch.size_bytes > self.configuration.round_bytes:
+            size += item.batch.size_bytes
+            if items and size > self.configuration.round_bytes:
                 break
-            items, size = items + 1, size + item.batch.size_bytes
+            items += 1
         taken, self._queue = self._queue[:items], self._queue[items:]
         caching = self.configuration.write_caching
         required = False
@@ -144,14 +146,15 @@ class Rounds(Follower):
         offset = self.index.dirty + 1
         for item in taken:
             batch = item.batch.with_position(offset, self.term)
-            offset = batch.last_offset + 1
+            last = batch.last_offset
             batches.append(batch)
             required = required or self.rules.flush_required(batch.acks, caching, item.force_flush)
             if batch.acks == ACKS_ALL:
                 cached = caching and not item.force_flush
-                self._pending.append(_Pending(item.request, batch.base_offset, batch.last_offset, self.term, cached))
+                self._pending.append(_Pending(item.request, offset, last, self.term, cached))
             else:
                 at_once.append((item.request, batch))
+            offset = last + 1
         self._round(tuple(batches), required=required, requests=tuple(item.request for item in taken))
         for request, batch in at_once:
             self._answer(request, Outcome.SUCCESS, batch.base_offset, batch.last_offset, batch.term, batch.acks)
@@ -277,7 +280,10 @@ class Rounds(Follower):
             return
         self._release(current)
         busiest = max((len(follower.unanswered) for follower in self.progress.values()), default=0)
-        self._note_memory("hand_over", offset=current.batches[0].base_offset, last_offset=current.end, count=busiest)
+        if self.noting:
+            memory = {"term": self.term, "reserved": self._budget.reserved}
+            place = {"offset": current.batches[0].base_offset, "last_offset": current.end}
+            self._effects.append(Note("hand_over", {**memory, **place, "count": busiest}))
         self._enqueue()
 
     def _release(self, current: Round) -> None:

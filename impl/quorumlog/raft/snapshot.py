@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from crc32c import crc32c
 
 from quorumlog.raft.members import MOST_BYTES, Members
-from quorumlog.storage.batch import BatchKind, RecordBatch
+from quorumlog.storage.batch import DATA, RecordBatch
 
 _HEAD = struct.Struct(">qqqqI")
-_PLACE = struct.Struct(">qqq")
+_PLACE = struct.Struct(">qq8s")
+"""Where a batch is, and the value that its payload begins with."""
 MOST_SNAPSHOT_BYTES = _HEAD.size + MOST_BYTES
 """No snapshot is larger."""
 _LARGEST = 1 << 60
@@ -32,12 +33,12 @@ class State:
 
     def applied(self, batches: Iterable[RecordBatch]) -> State:
         """The state once these batches, which follow, are applied too."""
-        records, digest = self.records, self.digest
+        records, places = self.records, []
         for batch in batches:
-            if batch.kind is BatchKind.DATA:
+            if batch.kind is DATA:
                 records += batch.record_count
-                digest = crc32c(_PLACE.pack(batch.base_offset, batch.record_count, batch.value), digest)
-        return State(records, digest)
+                places.append(_PLACE.pack(batch.base_offset, batch.record_count, batch.payload))
+        return State(records, crc32c(b"".join(places), self.digest))
 
 
 @dataclass(frozen=True, slots=True)

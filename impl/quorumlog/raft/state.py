@@ -21,7 +21,7 @@ from quorumlog.raft.messages import Answer, AnyMessage, OfLeaders, Request
 from quorumlog.raft.rules import NOBODY, Rules
 from quorumlog.raft.slots import RecoverySlots
 from quorumlog.raft.snapshot import Snapshot
-from quorumlog.storage.batch import MAX_GHOST_OFFSETS, NO_KEY, BatchKind, RecordBatch
+from quorumlog.storage.batch import CONFIGURATION, DATA, GHOST, MAX_GHOST_OFFSETS, NO_KEY, RecordBatch
 
 MILLISECOND = 1_000_000
 _APPLIED_AT_ONCE = 10_000
@@ -114,6 +114,7 @@ class Replica:
         self.visibility_upper_bound = self.commit  # visibility upper bound, UB
         self.visible = self.commit
         self.truncations = 0
+        self.noting = True  # whether anybody records what happens; a node that does not says so
         self._effects: list[Effect] = []
         self._ticket = 0
         self._flushes: dict[int, _Flush] = {}
@@ -133,6 +134,10 @@ class Replica:
 
     def note(self, kind: str, **columns: Any) -> None:  # noqa: ANN401
         """Record an event in the history, with this replica's current state."""
+        if self.noting:
+            self._note_with_state(kind, columns)
+
+    def _note_with_state(self, kind: str, columns: dict[str, Any]) -> None:
         columns["term"] = self.term
         columns["role"] = self.role
         columns["dirty"] = self.index.dirty
@@ -204,25 +209,21 @@ class Replica:
         self._effects.append(Append(batches))
         gap = 0
         for batch in batches:
-            if batch.kind is BatchKind.GHOST:
+            if batch.kind is GHOST:
                 gap += batch.record_count
                 continue
-            self.index.append(batch.base_offset, batch.last_offset, batch.term, gap)
+            offset, last, term, size = batch.base_offset, batch.last_offset, batch.term, batch.size_bytes
+            self.index.append(offset, last, term, gap)
             gap = 0
-            self._unflushed_bytes += batch.size_bytes
-            named = {"value": batch.value} if batch.kind is BatchKind.DATA else {}
-            if batch.key != NO_KEY:
-                named["key"] = batch.key
-            self.note(
-                "append",
-                offset=batch.base_offset,
-                last_offset=batch.last_offset,
-                entry_term=batch.term,
-                acks=batch.acks,
-                bytes=batch.size_bytes,
-                **named,
-            )
-            if batch.kind is BatchKind.CONFIGURATION:
+            self._unflushed_bytes += size
+            if self.noting:
+                columns = {"offset": offset, "last_offset": last, "entry_term": term, "acks": batch.acks, "bytes": size}
+                if batch.kind is DATA:
+                    columns["value"] = batch.value
+                if batch.key != NO_KEY:
+                    columns["key"] = batch.key
+                self._note_with_state("append", columns)
+            if batch.kind is CONFIGURATION:
                 self._configurations.append((batch.base_offset, Members.decode(batch.payload)))
                 self._in_force()
 

@@ -6,7 +6,6 @@ named before them, and ghosts that have a batch of their term behind them.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any, TypeVar
 
 import msgspec
@@ -30,7 +29,7 @@ from quorumlog.raft.messages import (
     VoteRequest,
 )
 from quorumlog.raft.snapshot import MOST_SNAPSHOT_BYTES
-from quorumlog.storage.batch import BatchKind
+from quorumlog.storage.batch import CONFIGURATION, GHOST
 
 _Message = TypeVar("_Message", bound=msgspec.Struct)
 _LARGEST = 1 << 60
@@ -99,19 +98,17 @@ def unpack(message: OnWire) -> AnyMessage:
     if not isinstance(message, _Packed):
         return message
     batches = unpack_batches(message.batches)
-    if batches and batches[-1].kind is BatchKind.GHOST:
-        raise FrameError(f"an AppendEntries that ends with a ghost, up to offset {batches[-1].last_offset}")
-    for batch, behind in pairwise(batches):
-        if batch.kind is BatchKind.GHOST and batch.term != behind.term:
-            raise FrameError(f"a ghost of term {batch.term} before a batch of term {behind.term}")
-    for batch in batches:
-        if batch.kind is BatchKind.CONFIGURATION:
-            _check_members(batch.payload)
-    following, term = message.previous + 1, message.previous_term
+    following, term, ghost = message.previous + 1, message.previous_term, False
     for batch in batches:
         if batch.base_offset != following or not term <= batch.term <= message.term:
             raise FrameError(f"an AppendEntries whose batch at offset {batch.base_offset} follows nothing")
-        following, term = batch.last_offset + 1, batch.term
+        if ghost and batch.term != term:
+            raise FrameError(f"a ghost of term {term} before a batch of term {batch.term}")
+        if batch.kind is CONFIGURATION:
+            _check_members(batch.payload)
+        following, term, ghost = batch.last_offset + 1, batch.term, batch.kind is GHOST
+    if ghost:
+        raise FrameError(f"an AppendEntries that ends with a ghost, up to offset {following - 1}")
     return AppendEntries(
         message.term,
         message.sequence,

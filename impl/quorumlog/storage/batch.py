@@ -49,10 +49,9 @@ _CRC = _SIZE = struct.Struct(">I")
 _BODY = struct.Struct(">IqqIBbH")
 _HEADER = struct.Struct(">IIqqIBbH")
 HEADER_BYTES = _HEADER.size
-_KEY = struct.Struct(">q")
+_KEY = _VALUE = struct.Struct(">q")
 _SMALL = 512
 """Batches of so many bytes at most are decoded once, as long as they are among the last few thousand."""
-_VALUE_BYTES = 8
 _LARGEST = (1 << 63) - 1
 _ACKS = frozenset({-1, 0, 1})
 
@@ -66,7 +65,7 @@ class BatchKind(IntEnum):
 
 
 _KIND_OF = {int(kind): kind for kind in BatchKind}
-_DATA, _GHOST = BatchKind.DATA, BatchKind.GHOST  # asked for every batch, and an enumeration takes its time
+DATA, CONFIGURATION, GHOST = BatchKind  # asked for every batch, and to look into an enumeration takes its time
 
 
 class BatchDamaged(ValueError):  # noqa: N818 - named for what happened
@@ -126,9 +125,10 @@ class RecordBatch(msgspec.Struct, frozen=True, eq=False, gc=False):
     @property
     def value(self) -> int:
         """The value that names a data batch in histories; -1 for other kinds."""
-        if self.kind is not _DATA:
+        if self.kind is not DATA:
             return -1
-        return int.from_bytes(self.payload[:_VALUE_BYTES], "big", signed=True)
+        value: int = _VALUE.unpack_from(self.payload)[0]
+        return value
 
     def with_position(self, base_offset: int, term: int) -> RecordBatch:
         """The same batch at another place in the log. The payload is shared; the encoding is made again."""
@@ -160,18 +160,24 @@ def decode_header(buffer: Buffer, position: int = 0, limit: int | None = None) -
     buffer); it may lie beyond the buffer when only the header has been read so far. The checksum is not
     looked at. Raises `BatchDamaged`.
     """
+    return BatchHeader(*_fields(buffer, position, limit)[1:7])
+
+
+def _fields(buffer: Buffer, position: int, limit: int | None) -> tuple[int, int, int, int, int, int, int, int]:
+    """What a header holds, in order, as `decode_header` checks it."""
     end = len(buffer) if limit is None else limit
     if min(end, len(buffer)) - position < HEADER_BYTES:
         raise BatchDamaged(f"cut short: {max(end - position, 0)} bytes left, a header has {HEADER_BYTES}")
-    _, size, base_offset, term, record_count, kind, acks, version = _HEADER.unpack_from(buffer, position)
-    if version not in (VERSION, KEYED_VERSION):
+    fields = _HEADER.unpack_from(buffer, position)
+    _, size, base_offset, term, record_count, kind, acks, version = fields
+    if version != VERSION and version != KEYED_VERSION:
         raise BatchDamaged(f"version {version}, this reader knows {VERSION} and {KEYED_VERSION}")
     problem = _problem(size, base_offset, term, record_count, kind, acks, keyed=version == KEYED_VERSION)
     if problem is not None:
         raise BatchDamaged(problem)
     if size > end - position:
         raise BatchDamaged(f"cut short: {end - position} bytes left, its size says {size}")
-    return BatchHeader(size, base_offset, term, record_count, kind, acks)
+    return fields
 
 
 def checksum_holds(buffer: Buffer, position: int, size: int) -> bool:
@@ -201,21 +207,12 @@ def decode_whole(encoded: bytes) -> RecordBatch:
 
 
 def _decode(buffer: Buffer, position: int, end: int) -> RecordBatch:
-    header = decode_header(buffer, position, end)
-    encoded = bytes(buffer[position : position + header.size])
-    if not checksum_holds(encoded, 0, header.size):
-        raise BatchDamaged(f"checksum does not match (batch at offset {header.base_offset})")
-    key = key_of(encoded)
-    return RecordBatch(
-        header.base_offset,
-        header.term,
-        _KIND_OF[header.kind],
-        header.record_count,
-        header.acks,
-        encoded[_overhead(key) :],
-        key,
-        encoded,
-    )
+    crc, size, base_offset, term, record_count, kind, acks, version = _fields(buffer, position, end)
+    encoded = bytes(buffer[position : position + size])
+    if crc32c(memoryview(encoded)[_CRC.size :]) != crc:
+        raise BatchDamaged(f"checksum does not match (batch at offset {base_offset})")
+    key, start = (NO_KEY, HEADER_BYTES) if version == VERSION else (key_of(encoded), HEADER_BYTES + _KEY.size)
+    return RecordBatch(base_offset, term, _KIND_OF[kind], record_count, acks, encoded[start:], key, encoded)
 
 
 @lru_cache(maxsize=4096)
@@ -239,10 +236,6 @@ def ghost(base_offset: int, last_offset: int, term: int) -> RecordBatch:
     return RecordBatch(base_offset, term, BatchKind.GHOST, last_offset - base_offset + 1, 0, b"")
 
 
-def _overhead(key: int) -> int:
-    return HEADER_BYTES if key == NO_KEY else HEADER_BYTES + _KEY.size
-
-
 def _problem(
     size: int, base_offset: int, term: int, record_count: int, kind: int, acks: int, *, keyed: bool
 ) -> str | None:
@@ -251,13 +244,13 @@ def _problem(
         return f"size {size} is outside {HEADER_BYTES}..{MAX_BATCH_BYTES} bytes"
     if kind not in _KIND_OF:
         return f"unknown kind {kind}"
-    if keyed and kind != _DATA:
+    if keyed and kind != DATA:
         return "only a data batch has a key"
-    if kind == _DATA and size < HEADER_BYTES + keyed * _KEY.size + _VALUE_BYTES:
-        return f"a data batch carries at least its value of {_VALUE_BYTES} bytes"
-    if kind == _GHOST and size != HEADER_BYTES:
+    if kind == DATA and size < HEADER_BYTES + keyed * _KEY.size + _VALUE.size:
+        return f"a data batch carries at least its value of {_VALUE.size} bytes"
+    if kind == GHOST and size != HEADER_BYTES:
         return f"a ghost of {size} bytes carries something"
-    most = MAX_GHOST_OFFSETS if kind == _GHOST else MAX_RECORDS
+    most = MAX_GHOST_OFFSETS if kind == GHOST else MAX_RECORDS
     if not 1 <= record_count <= most:
         return f"record count {record_count} is outside 1..{most}"
     if not 0 <= base_offset <= _LARGEST - record_count:

@@ -36,7 +36,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from quorumlog.storage.batch import BatchDamaged, BatchKind, RecordBatch
+from quorumlog.storage.batch import GHOST, BatchDamaged, RecordBatch
 from quorumlog.storage.compaction import Borders, Gap, Keyed, borders_path, superseded
 from quorumlog.storage.disk import Disk, DiskFull, StorageError, SyncPoint
 from quorumlog.storage.recovery import LogDamaged, RecoveryReport, recover
@@ -309,8 +309,8 @@ class Log:
     @staticmethod
     def written(batches: Sequence[RecordBatch]) -> Sequence[RecordBatch]:
         """Those that go to the disk: all but ghosts (ghost-batches.md#no-ghost-on-disk)."""
-        ghosts = any(batch.kind is BatchKind.GHOST for batch in batches)
-        return [batch for batch in batches if batch.kind is not BatchKind.GHOST] if ghosts else batches
+        ghosts = any(batch.kind is GHOST for batch in batches)
+        return [batch for batch in batches if batch.kind is not GHOST] if ghosts else batches
 
     def truncate(self, offset: int) -> int:
         """Remove the batch that fills `offset` and everything behind it, durably. Returns the first offset removed.
@@ -524,19 +524,17 @@ class Log:
         """Write the batches from `begin` on that go into one segment, in one write. Returns how many."""
         segment = self._segment_for(batches[begin])
         size = segment.size
-        end = begin
-        while end < len(batches) and batches[end].term == segment.term:
-            if end > begin and size >= self._segment_bytes:
+        run: list[bytes] = []
+        for batch in batches[begin:]:
+            if batch.term != segment.term or (run and size >= self._segment_bytes):
                 break
-            size += batches[end].size_bytes
-            end += 1
-        run = batches[begin:end]
-        data = run[0].encode() if len(run) == 1 else b"".join([batch.encode() for batch in run])
-        self._disk.append(segment.path, data)
-        for batch in run:
-            segment.add(batch.base_offset, batch.record_count, batch.kind, batch.size_bytes, batch.key)
+            run.append(batch.encode())
+            size += len(run[-1])
+        self._disk.append(segment.path, run[0] if len(run) == 1 else b"".join(run))
+        for batch, encoded in zip(batches[begin:], run, strict=False):
+            segment.add(batch.base_offset, batch.record_count, batch.kind, len(encoded), batch.key)
         self._dirty = segment.next_offset - 1
-        return end - begin
+        return len(run)
 
     def _segment_for(self, batch: RecordBatch) -> Segment:
         """The segment that the next batch goes into; a new one on a change of term or when the last one is full."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from quorumlog.events import Note
 from quorumlog.node.driver import Outbox
 from quorumlog.protocol import Mutant
 from quorumlog.raft.driver import RaftDriver
@@ -134,8 +135,8 @@ class TimersPileUp(RaftDriver):
 class StepsTakeTime(RaftDriver):
     """The events of one step have the times at which each was noted."""
 
-    def _note(self, kind: str, columns: Mapping[str, Any]) -> None:
-        self.history.event(kind, dict(columns), self.history.clock.wall())
+    def _note(self, note: Note) -> None:
+        self.history.event(note.kind, dict(note.columns), self.history.clock.wall())
 
 
 def _mutant(id_: str, change: str, driver: type[RaftDriver]) -> Mutant:
