@@ -11,9 +11,9 @@ from itertools import count
 from pathlib import Path
 
 from loghistory import HybridClock, open_run
-from quorumlog.events import Started, TimerFired
+from quorumlog.events import Effect, Event, Note, Started, TimerFired
 from quorumlog.node.driver import Place
-from quorumlog.node.recording import HistoryFile, find_history, whole_events
+from quorumlog.node.recording import History, HistoryFile, NoHistory, find_history, whole_events
 from quorumlog.raft.driver import RaftDriver
 from quorumlog.raft.events import Timer
 from quorumlog.raft.messages import AppendEntries, Heartbeat, InstallSnapshot
@@ -24,7 +24,7 @@ from quorumlog.storage.files import FileDisk
 from quorumlog.storage.log import Log
 
 
-def place(disk: FileDisk, history: HistoryFile, nodes: tuple[int, ...], segment_bytes: int) -> Place:
+def place(disk: FileDisk, history: History, nodes: tuple[int, ...], segment_bytes: int) -> Place:
     """Node 0 of these, alone with its disk."""
     return Place(
         node=0,
@@ -95,6 +95,49 @@ def test_what_led_to_a_trim_is_written_before_a_segment_goes(tmp_path: Path) -> 
 
     asyncio.run(body())
     assert [kinds[-2:] for kinds in written] == [["visible", "apply"]] * 4 + [["trim", "part"]]
+
+
+def test_without_a_history_a_node_does_the_same_and_makes_no_notes(tmp_path: Path) -> None:
+    """What nobody records is not made, and nothing else is left out."""
+    effects: dict[bool, list[list[Effect]]] = {}
+
+    async def body(*, records: bool) -> None:
+        directory = tmp_path / str(records)
+        directory.mkdir()
+        clock = HybridClock()
+        common = {"node": 0, "incarnation": 0}
+        history = HistoryFile(directory / "node.jsonl", clock, common) if records else NoHistory(clock)
+        driver = REAL.drive(place(FileDisk(directory / "disk"), history, (0,), 1 << 20))
+        core, handle = driver.core, driver.core.handle
+        made = effects[records] = []
+
+        def watched(now: int, event: Event) -> Sequence[Effect]:
+            made.append(list(handle(now, event)))
+            return made[-1]
+
+        driver.core.handle = watched  # type: ignore[method-assign]
+        driver.post(Started())
+        driver.post(TimerFired(Timer.ELECTION))
+        ended: list[str] = []
+        async with asyncio.timeout(5):
+            while not core.commit == core.flushed == 0:
+                await asyncio.sleep(0.01)
+            batch = RecordBatch(0, 0, BatchKind.DATA, 2, -1, bytes(100))
+            driver.append(batch, -1, False, lambda: None, lambda end: ended.append(end.outcome))
+            while not ended:
+                await asyncio.sleep(0.01)
+        await driver.stop()
+        assert ended == ["success"]
+
+    for records in (True, False):
+        asyncio.run(body(records=records))
+    noted, others = (
+        {kept: [each for step in effects[kept] for each in step if isinstance(each, Note) is notes] for kept in effects}
+        for notes in (True, False)
+    )
+    assert {"role", "append", "enqueue", "hand_over", "acked", "flush"} <= {each.kind for each in noted[True]}
+    assert not noted[False]
+    assert list(map(type, others[False])) == list(map(type, others[True]))
 
 
 def test_what_was_cut_off_is_not_applied(tmp_path: Path) -> None:

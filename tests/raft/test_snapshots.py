@@ -7,6 +7,7 @@ from itertools import pairwise
 from random import Random
 
 import pytest
+from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -271,6 +272,21 @@ def test_the_next_process_knows_the_configuration_of_its_snapshot() -> None:
         assert restored.members == ((2, OTHERS), *((10, later) for _ in more))
         assert (restored.index.start, restored.index.term(3)) == (4, 1)
         assert RaftCore(Configuration(0, THREE), restored).members == (later if more else OTHERS)
+
+
+def test_the_digest_is_of_the_place_and_the_value_of_each_batch_of_clients() -> None:
+    """Two versions of this program in one group, or one that finds the other's snapshot, must come to the same."""
+    values = [7, -1, 1 << 62]
+    batches = [
+        RecordBatch(at * 3, 1, BatchKind.DATA, 3, 1, value.to_bytes(8, "big", signed=True) + b"more")
+        for at, value in enumerate(values)
+    ]
+    batches.insert(1, RecordBatch(3, 1, BatchKind.CONFIGURATION, 1, -1, b"0"))
+    digest = 0
+    for at, value in enumerate(values):
+        digest = crc32c(b"".join(each.to_bytes(8, "big", signed=True) for each in (at * 3, 3, value)), digest)
+    assert State().applied(batches) == State(9, digest)
+    assert State().applied(batches[:2]).applied(batches[2:]).applied([]) == State(9, digest)
 
 
 @given(
