@@ -44,7 +44,7 @@ from ..checks.contract import Family
 
 HISTORIES = Path(__file__).parent / "histories"
 _STATE = ("term", "dirty", "flushed", "commit", "visible")
-_OPERATIONS = {"append", "read", "read_committed", "read_linearizable", "tail", "final_read", "query"}
+_OPERATIONS = {"append", "read", "read_committed", "read_linearizable", "tail", "final_read", "query", "put"}
 _OPERATIONS |= {"append_record", "read_stream", "trim_log"}
 _ANSWERS = {"sees", "rows", "ok", "fail", "info"}
 _ABBREVIATED = {"clients", "elections", "log", "membership", "memory", "messages", "nodes", "snapshots", "surroundings"}
