@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import operator
 import random
+from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -231,11 +234,15 @@ def test_texts_are_read_in_the_form_of_servers_alone() -> None:
 # -- changelogs --------------------------------------------------------------------------------------------------------
 
 
-def records(rng: random.Random) -> list[str | None]:
+KEYS = ("k", "k1", "kk", "", "é", 'a"b', None)
+VALUES = (None, 0, -7, 12, "w", "", "ö", 'q"', 1.5)
+
+
+def records(rng: random.Random, count: int, keys: Sequence[str | None], values: Sequence[Any]) -> list[str | None]:
     """What a changelog may hold: takeovers, also late ones; changes in order, repeated, left out and of old epochs;
     keys that are put, deleted and put again; records of Raft's own; texts that only Python can read."""
     epoch, source, made = rng.choice((0, 1)), 0, list[str | None]()
-    for _ in range(rng.randrange(12, 60)):
+    for _ in range(count):
         what = rng.random()
         if what < 0.1:
             made.append(None)
@@ -247,12 +254,10 @@ def records(rng: random.Random) -> list[str | None]:
             number = source + rng.choice((0,) * 8 + (-1, 1))
             source += number == source and of >= epoch
             epoch = max(epoch, of)
-            key = rng.choice(("k", "k1", "kk", "", "é", 'a"b', None))
-            value = None if key is None else rng.choice((None, 0, -7, 12, "w", "", "ö", 'q"', 1.5))
+            key = rng.choice(keys)
+            value = None if key is None else rng.choice(values)
             change = {"type": "change", "epoch": of, "source": max(number, 0), "key": key, "value": value}
             made.append(json.dumps(change, separators=(",", ":"), ensure_ascii=False))
-    if rng.random() < 0.1:
-        made[rng.randrange(len(made))] = rng.choice(("no record", '{"type":"takeover"}', "{}", ""))
     return made
 
 
@@ -280,7 +285,9 @@ def test_changelogs_are_folded_the_same(seed: int) -> None:
     recorded_run, configuration = recorded("reference-default")
     serve = next(row for row in recorded_run.to_pylist() if row["kind"] == "serve")
     blank = dict.fromkeys(serve)
-    logs = [records(rng), records(rng)]
+    logs = [records(rng, rng.randrange(12, 60), KEYS, VALUES) for _ in range(2)]
+    if rng.random() < 0.2:
+        logs[0][rng.randrange(len(logs[0]))] = rng.choice(("no record", '{"type":"takeover"}', "{}", ""))
     shown, rows, wrong, beyond = [0, 0], [serve], 0, 0
     readable = all(text is None or (text.startswith('{"type":"') and len(text) > 19) for each in logs for text in each)
     while any(end < len(each) for end, each in zip(shown, logs, strict=True)):
@@ -323,3 +330,95 @@ def test_changelogs_are_folded_the_same(seed: int) -> None:
         pieces = [table.slice(start, size).combine_chunks() for start in range(0, table.num_rows, size)]
         cut = check(pa.concat_tables(pieces), checks, configuration=configuration, compiled=True)
         assert msgspec.to_builtins(cut) == plain
+
+
+def asked_for(query: dict[str, Any], row: list[Any]) -> bool:
+    """Whether a query wants a row of its partition."""
+    if query["keys"] is not None:
+        return row[0] in query["keys"]
+    if query["filter"] is None:
+        return True
+    one, other = row[query["filter"]["column"] == "v"], query["filter"]["value"]
+    if isinstance(one, str) != isinstance(other, str):
+        return bool(query["filter"]["op"] == "!=")
+    return bool(_COMPARES[query["filter"]["op"]](one, other))
+
+
+_COMPARES = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def compact(said: Any) -> str:  # noqa: ANN401
+    return json.dumps(said, separators=(",", ":"), ensure_ascii=False)
+
+
+@pytest.mark.parametrize("name", ["reference-default", "reference-shipped", "cluster-kill-active"])
+@pytest.mark.parametrize("wrong", [False, True])
+def test_rows_of_any_table_are_plain_if_they_are_right(name: str, wrong: bool) -> None:
+    """A recorded run with other changelogs and filters, and the rows that follow; or, as all say who tell of them, the
+    rows at another position, or fewer, or more, or others."""
+    rng = random.Random(f"{name} {wrong}")
+    table, configuration = recorded(name)
+    rows = table.to_pylist()
+    shown = Counter(row["partition"] for row in rows if row["kind"] == "changelog")
+    keys = (*(f"k{number}" for number in range(12)), "", "é", "k", None)
+    logs = {
+        at: records(rng, count, keys, (*(None,) * 4, -7, "w", "k1", "ö", *range(30))) for at, count in shown.items()
+    }
+    changes = [json.loads(text) for log in logs.values() for text in log if text is not None]
+    cells = [each[name] for each in changes for name in ("key", "value") if each.get(name) is not None]
+    queries: dict[int, dict[str, Any]] = {}
+    changed: dict[tuple[int, int], tuple[int, str]] = {}
+    answers = 0
+    for row in rows:
+        if row["kind"] == "changelog":
+            row["text"] = logs[row["partition"]][row["offset"]]
+        elif row["kind"] == "invoke" and row["f"] == "query":
+            query = queries[row["op"]] = json.loads(row["text"])
+            if query["keys"] is None:
+                value = rng.choice(cells)
+                query["filter"] = {"column": rng.choice("kv"), "op": rng.choice([*_COMPARES]), "value": value}
+            elif rng.random() < 0.5:
+                query["keys"] = [*query["keys"], query["keys"][0]] if name != "reference-shipped" else query["keys"]
+            row["text"] = compact(query)
+        elif row["kind"] in ("answer", "rows") and row["op"] in queries:
+            answers += 1
+            place = row["op"], row["partition"]
+            if place not in changed:
+                position, log, query = row["offset"], logs[row["partition"]], queries[row["op"]]
+                at = position
+                if wrong and rng.random() < 0.3:
+                    at += rng.choice((-1, 1, 2))
+                    position = rng.choice((position, at))
+                right = [each for each in table_at(log, max(at, 0)) if asked_for(query, each)]
+                if wrong and rng.random() < 0.3 and right:
+                    which = rng.randrange(len(right))
+                    other = [right[which][0], rng.choice((0, 12, "w", *keys[:12]))]
+                    more = [rng.choice(("k3", "k9", "zz")), 12]
+                    right = rng.choice(
+                        (
+                            right[:which] + right[which + 1 :],
+                            [*right[:which], other, *right[which + 1 :]],
+                            [*right[: which + 1], *right[which:]],
+                            sorted([*right, more], key=lambda each: each[0]),
+                            right[::-1],
+                        )
+                    )
+                changed[place] = max(position, 0), compact(right)
+            row["offset"], row["text"] = changed[place]
+    other_run = pa.Table.from_pylist(rows, schema=table.schema)
+    plain, _ = found(other_run)
+    if not wrong:
+        before, _ = found(table)
+        told = [at for at, row in enumerate(rows) if row["kind"] in ("answer", "rows")]
+        assert np.count_nonzero(plain.events[told]) > 0.6 * answers
+        assert plain.events.tolist() == before.events.tolist()
+        (judged,) = check(other_run, ("rows-are-the-table",), configuration=configuration).checks
+        assert (judged.judged, judged.violated) == (answers, 0)
+    same(other_run, configuration)
