@@ -46,6 +46,14 @@ def _said(function: Function, owner: ast.ClassDef | None, lines: list[str]) -> s
     return "\n".join(text for text in texts if text)
 
 
+def _hasty(described: Function | ast.ClassDef, owner: ast.ClassDef | None) -> str | None:
+    """The docstring of something public if it is too short to say anything; the linter sees to it that there is one."""
+    said = ast.get_docstring(described) or ""
+    private = described.name.startswith("_") or (owner is not None and owner.name.startswith("_"))
+    short = said and not private and not said.startswith("See ") and len(said.split()) < FEWEST_WORDS
+    return said if short else None
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_functions_are_short_or_say_why_and_are_described(package: str) -> None:
     silent, hasty = [], []
@@ -59,10 +67,10 @@ def test_functions_are_short_or_say_why_and_are_described(package: str) -> None:
             said = _said(function, owner, text.splitlines()) if large and not marks & LOOPS else "long"
             if not any(reason in said for reason in REASONS):
                 silent.append(f"{where} ({lines} lines, {_parameters(function)} parameters)")
-            described = ast.get_docstring(function) or ""
-            private = function.name.startswith("_") or (owner is not None and owner.name.startswith("_"))
-            if described and not private and not described.startswith("See ") and len(described.split()) < FEWEST_WORDS:
+            if (described := _hasty(function, owner)) is not None:
                 hasty.append(f"{where}: {described}")
+        classes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef)]
+        hasty += [f"{path.relative_to(ROOT)}:{each.lineno}: {each.name}" for each in classes if _hasty(each, None)]
     assert not silent, silent
     assert not hasty, hasty
 

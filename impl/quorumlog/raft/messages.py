@@ -78,7 +78,7 @@ class _Offsets(Message, frozen=True):
 
 
 class AppendReply(_Offsets, frozen=True):
-    """Answer to append_entries."""
+    """Answer to an `AppendEntries`, with the offsets of the log as they are behind it."""
 
 
 class InstallSnapshot(Message, frozen=True):

@@ -67,7 +67,7 @@ def _look_up(table: Table, lsns: Ints, rows: Ints) -> None:
 
 
 def rows_of(lsns: Lsns, some: Ints, compiled: bool) -> Ints:
-    """The rows of some LSNs."""
+    """The rows of some LSNs, in their order; -1 for one that is not in the table."""
     rows = np.zeros(len(some), dtype=np.int64)
     _look_up.form(compiled)(lsns.table, some, rows)
     return rows

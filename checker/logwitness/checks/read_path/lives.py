@@ -94,7 +94,7 @@ class LivesFold:
         self._lives: dict[int, _Life] = {}
 
     def feed(self, columns: Columns) -> None:
-        """Take the next events."""
+        """Take the next events, in the order of ``seq``."""
         if self._compiled:
             columns = self._skimmed(columns)
         self._feed(columns)

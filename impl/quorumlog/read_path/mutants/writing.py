@@ -66,7 +66,7 @@ class WritesNoBridge(Recovery):
 
 
 class NoBridge(SequencerCore):
-    """Its recoveries write no bridge."""
+    """Its recoveries write no bridge record, so nothing says where the epoch before ended."""
 
     recovery_type = WritesNoBridge
 
@@ -94,7 +94,7 @@ class PlugsNoHoles(Recovery):
 
 
 class HolesLeftOpen(SequencerCore):
-    """Its recoveries plug no holes."""
+    """Its recoveries plug no holes: an LSN that no shard has stays without a record."""
 
     recovery_type = PlugsNoHoles
 

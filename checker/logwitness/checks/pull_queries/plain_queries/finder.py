@@ -213,10 +213,9 @@ class PlainQueries:
         node_of = np.full(int(self._reading.strings.used[0]) + 1, NOWHERE)
         counted = np.zeros(asked, bool)
         ended: list[tuple[int, Ints]] = []
-        turns = [*np.flatnonzero(IS_TURN[kind]).tolist(), len(which)]
         servers: Servers | None = None
         begin = 0
-        for turn in turns:
+        for turn in [*np.flatnonzero(IS_TURN[kind]).tolist(), len(which)]:
             if turn > begin:
                 servers = servers or self._servers(name_of, at_of, node_of)
                 state = State(

@@ -131,7 +131,7 @@ class Parts(NamedTuple):
 
 
 class State(NamedTuple):
-    """What the loop knows."""
+    """What the loop knows of a history by now: tables of servers, logs, keys and queries, a row each."""
 
     servers: Servers
     reports: Reports
