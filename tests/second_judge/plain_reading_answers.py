@@ -73,6 +73,12 @@ def stored_as_asked(history: History) -> Count:
     if not appends:
         return Count(unjudged=len(stored)).if_shown(void=bool(stored))
     count = Count(judged=len(stored) + len(refused))
+    acknowledged: set[int] = set()
+    for e in stored:
+        asked_once = [a.value for a in appends if a.seq < e.seq].count(e.value) == 1
+        count += VIOLATED if e.kind == "acknowledge" and e.value in acknowledged and asked_once else Count()
+        if e.kind == "acknowledge" and any(a.value == e.value and a.seq < e.seq for a in appends):
+            acknowledged.add(e.value)
     for e in stored:
         count += VIOLATED if not any(a.value == e.value and a.seq < e.seq for a in appends) else Count()
     for asked, e in refused:
@@ -138,7 +144,19 @@ def asked_node_answers(history: History) -> Count:
     return count
 
 
+def one_sequencer_per_epoch(history: History) -> Count:
+    """read-path.md#one-sequencer-per-epoch."""
+    count = Count()
+    first: dict[int, tuple[int | None, int | None]] = {}
+    for e in history.events:
+        if e.kind in ("acknowledge", "release"):
+            epoch = e.offset >> 32 if e.kind == "acknowledge" else e.epoch
+            count += judged(first.setdefault(epoch, (e.node, e.incarnation)) != (e.node, e.incarnation))
+    return count
+
+
 TWINS: dict[str, Plain] = {
+    "one-sequencer-per-epoch": one_sequencer_per_epoch,
     "answered-as-acknowledged": answered_as_acknowledged,
     "stored-as-asked": stored_as_asked,
     "trim-is-answered": trim_is_answered,

@@ -43,12 +43,13 @@ ANSWERED = Check(
 STORED = Check(
     id="stored-as-asked",
     rule="Shards store, and sequencers acknowledge, only records that a client has asked to append; one that was "
-    "refused is stored nowhere.",
+    "refused is stored nowhere, and none is acknowledged twice.",
     source=("read-path.md#stored-as-asked", "read-path.md#record-as-appended"),
     fact="a record stored on a shard, or acknowledged, or refused",
     sentence={
         "unasked": "Node {node} stored or acknowledged {value} at {lsn}, which no client had asked to append.",
         "refused": "The append of {value} was refused, but node {node} stored or acknowledged it.",
+        "again": "Node {node} acknowledged {value} at {lsn}, which had been acknowledged before.",
     },
     kinds=(Kind.INVOKE,),
     columns=("node", "offset", "value"),
@@ -95,7 +96,16 @@ ASKED = Check(
     kinds=(Kind.INVOKE,),
     columns=("node", "op"),
 )
-CHECKS = (ANSWERED, STORED, TRIMMED, ENDS, ASKED)
+SEQUENCER = Check(
+    id="one-sequencer-per-epoch",
+    rule="All that is acknowledged or released in an epoch is so by one node in one life.",
+    source=("read-path.md#one-sequencer-per-epoch", "read-path.md#activation"),
+    fact="a record acknowledged, or a release",
+    sentence="Node {node} acknowledged or released {lsn} in its life {life}, and node {other}, in its life {before}, "
+    "something else of epoch {epoch}.",
+    columns=("node", "offset", "incarnation"),
+)
+CHECKS = (ANSWERED, STORED, TRIMMED, ENDS, ASKED, SEQUENCER)
 
 _ENDS = (Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR)
 _OWN = (Kind.TAKES_PART, Kind.COPY, Kind.ACKNOWLEDGE, Kind.RELEASE, Kind.STREAM_RECORD, Kind.STREAM_GAP)
@@ -103,7 +113,7 @@ _CLIENTS = (Kind.INVOKE, Kind.OK, Kind.FAIL, Kind.INFO)
 _TAKES_PART, _COPY, _ACKNOWLEDGE, _RELEASE, _RECORD, _GAP = map(code, _OWN)
 _F_TRIM, _DATA = word_code(Operation.TRIM_LOG), RECORDS[RecordWord.DATA]
 _IS_WANTED, _IS_OF_CLIENT, _IS_END = lookup({*_OWN, *_CLIENTS, *_ENDS}), lookup(_CLIENTS), lookup(_ENDS)
-_ANSWERED, _STORED, _TRIMMED, _READ, _NODES = range(len(CHECKS))
+_ANSWERED, _STORED, _TRIMMED, _READ, _NODES, _SEQUENCER = range(len(CHECKS))
 _UNKNOWN = -2
 """Of a read stream of which nothing was delivered, and of releases if there is none."""
 
@@ -120,6 +130,8 @@ class _Rows(NamedTuple):
     last_offset: Cells
     value: Cells
     record: Cells
+    epoch: Cells
+    incarnation: Cells
 
 
 class _Ops(NamedTuple):
@@ -155,9 +167,10 @@ class _State(NamedTuple):
     run: Ints
 
 
-_USED_OPS, _USED_VALUES, _TOP, _TOP_SEQ, _APPENDS, _WAITS = range(6)
+_USED_OPS, _USED_VALUES, _TOP, _TOP_SEQ, _APPENDS, _WAITS, _EPOCH, _SEQUENCES, _LIFE = range(9)
 """How many rows there are; the highest LSN released, with its event; appends that were asked for; answers that wait
-for a sign of their node."""
+for a sign of their node; the last epoch in which something was acknowledged or released, by which node in which life.
+"""
 
 
 @part
@@ -173,6 +186,8 @@ def _stores(state: _State, rows: _Rows, i: int, judged: Ints) -> bool:
             return False
         values.stored[row], values.holder[row] = seq, rows.node[i]
     if rows.kind[i] == _ACKNOWLEDGE:
+        if values.acknowledged[row] >= 0 and values.asked[row] == 1:
+            return False
         values.lsn[row], values.node[row], values.acknowledged[row] = rows.offset[i], rows.node[i], seq
     judged[_STORED] += 1
     return True
@@ -230,6 +245,20 @@ def _is_right(state: _State, rows: _Rows, i: int, judged: Ints) -> bool:
 
 
 @part
+def _epoch_of(rows: _Rows, i: int) -> int:
+    """The epoch in which something is acknowledged or released."""
+    return int(rows.offset[i] >> 32 if rows.kind[i] == _ACKNOWLEDGE else rows.epoch[i])
+
+
+@part
+def _goes_on(state: _State, rows: _Rows, i: int) -> bool:
+    """Whether who acknowledges or releases something did so last, in the same epoch and life."""
+    run = state.run
+    same = run[_EPOCH] == _epoch_of(rows, i) and run[_SEQUENCES] == rows.node[i]
+    return bool(same and run[_LIFE] == rows.incarnation[i])
+
+
+@part
 def _takes(state: _State, rows: _Rows, i: int, judged: Ints) -> bool:
     """Take one event; whether it breaks no rule."""
     kind = rows.kind[i]
@@ -239,7 +268,7 @@ def _takes(state: _State, rows: _Rows, i: int, judged: Ints) -> bool:
             state.ops.last[row], state.ops.last_seq[row] = rows.last_offset[i], rows.seq[i]
     elif kind in (_COPY, _ACKNOWLEDGE):
         if (kind == _ACKNOWLEDGE or rows.record[i] == _DATA) and rows.value[i] != NULL:
-            return _stores(state, rows, i, judged)
+            return bool(_stores(state, rows, i, judged))
     elif kind == _RELEASE:
         if state.run[_TOP_SEQ] < 0 or rows.offset[i] > state.run[_TOP]:
             state.run[_TOP], state.run[_TOP_SEQ] = rows.offset[i], rows.seq[i]
@@ -261,8 +290,12 @@ def _skim(rows: _Rows, at: int, state: _State, judged: Ints) -> int:
             continue
         if state.run[_WAITS] and not _IS_OF_CLIENT[kind]:
             return i
+        sequences = kind in (_ACKNOWLEDGE, _RELEASE)
+        if sequences and not _goes_on(state, rows, i):
+            return i
         if not _takes(state, rows, i, judged):
             return i
+        judged[_SEQUENCER] += sequences
     return len(rows.kind)
 
 
@@ -283,9 +316,10 @@ class AnswerFold(StreamFold[_Rows]):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, _Rows)
-        run = np.array([0, 0, _UNKNOWN, -1, 0, 0], dtype=np.int64)
+        run = np.array([0, 0, _UNKNOWN, -1, 0, 0, _UNKNOWN, _UNKNOWN, _UNKNOWN], dtype=np.int64)
         self._state = _State(empty_table(), no_rows(_Ops), empty_table(), no_rows(_Values), run)
         self._waiting: dict[int, list[_Waiting]] = {}  # by node
+        self._sequencers: dict[int, tuple[int, int, int]] = {}  # by epoch: who it is, in which life, the first event
 
     def make_room(self, rows: _Rows) -> None:
         """See `StreamFold`."""
@@ -306,7 +340,10 @@ class AnswerFold(StreamFold[_Rows]):
         """See `StreamFold`."""
         if self._state.run[_WAITS] and not _IS_OF_CLIENT[e.kind]:
             self._is_heard_of(e)
-        if _takes(self._state, _Rows(*([cell] for cell in e)), 0, self.judged):
+        one = _Rows(*([cell] for cell in e))
+        if e.kind in (_ACKNOWLEDGE, _RELEASE):
+            self._sequences(e, _epoch_of(one, 0))
+        if _takes(self._state, one, 0, self.judged):
             return
         if e.kind in (_COPY, _ACKNOWLEDGE):
             self._stored(e)
@@ -328,6 +365,17 @@ class AnswerFold(StreamFold[_Rows]):
         elif e.kind == OK:
             self._trims(e, row)
 
+    def _sequences(self, e: _Rows, epoch: int) -> None:
+        """Something is acknowledged or released in an epoch, perhaps of another one."""
+        tally, run = self.tallies[SEQUENCER.id], self._state.run
+        tally.judged += 1
+        node, life, first = self._sequencers.setdefault(epoch, (e.node, e.incarnation, e.seq))
+        if (node, life) != (e.node, e.incarnation):
+            found = {"node": e.node, "life": e.incarnation, "other": node, "before": life}
+            tally.violation(first, e.seq, lsn=shown(e.offset), epoch=epoch, **found)
+        else:
+            run[_EPOCH], run[_SEQUENCES], run[_LIFE] = epoch, node, life
+
     def _answered_by(self, e: _Rows, row: int) -> None:
         """Whoever answers, or takes part for a read, is who was asked."""
         tally, asked = self.tallies[ASKED.id], int(self._state.ops.node[row])
@@ -344,9 +392,13 @@ class AnswerFold(StreamFold[_Rows]):
         if row < 0:
             tally.violation(e.seq, way="unasked", node=e.node, value=e.value, lsn=shown(e.offset))
             return
-        values.stored[row], values.holder[row] = e.seq, e.node
+        before = int(values.acknowledged[row])
         if e.kind == _ACKNOWLEDGE:
             values.lsn[row], values.node[row], values.acknowledged[row] = e.offset, e.node, e.seq
+        if values.stored[row] >= 0:
+            tally.violation(before, e.seq, way="again", node=e.node, value=e.value, lsn=shown(e.offset))
+            return
+        values.stored[row], values.holder[row] = e.seq, e.node
         tally.violation(int(values.refused[row]), e.seq, way="refused", node=e.node, value=e.value)
 
     def _of_value(self, row: int) -> int:
@@ -459,7 +511,7 @@ FAMILY = Family(
     "read_path_answers",
     CHECKS,
     frozenset({*_OWN, *_CLIENTS, *_ENDS}),
-    ("node", "op", "f", "offset", "last_offset", "value", "record"),
+    ("node", "op", "f", "offset", "last_offset", "value", "record", "epoch", "incarnation"),
     AnswerFold,
     READ_PATH,
     operations=frozenset({Operation.APPEND_RECORD, Operation.READ_STREAM, Operation.TRIM_LOG}),
