@@ -218,12 +218,12 @@ def _group(
     for batch in file.iter_batches(batch_rows, row_groups=[group], columns=present):
         for column in batch.columns:
             if not pa.types.is_integer(column.type):
-                _validate(column)
+                validate(column)
         for part in unpacked.parts(batch):
             yield _with_columns(part, [name for name in _TYPES if name in names], coded_texts)
 
 
-def _validate(column: pa.Array) -> None:
+def validate(column: pa.Array) -> None:
     """Raise `pa.ArrowInvalid` if a column is not what it says. Of a column of words the codes are enough."""
     if pa.types.is_dictionary(column.type) and len(column):
         indices = slots(column.indices)

@@ -169,7 +169,7 @@ class Reader:
         self._name = name
         self._wanted = held_for(wanted)
         self._words = words
-        self._blank: dict[str, Array] = {}
+        self._blank: dict[tuple[int, np.dtype[Any]], Array] = {}
         self._texts: pa.StringArray = pa.array([], pa.string())
         self._text_codes = np.zeros(0, np.int64)
         """Of the dictionary of the last batch."""
@@ -227,10 +227,11 @@ class Reader:
         return found
 
     def _blanks(self, name: str, rows: int) -> Array:
-        """A column of nulls; kept, because most batches are of the same size."""
-        blank = self._blank.get(name)
+        """A column of nulls, the same for all of a kind: most columns are such, and reading each would fill caches."""
+        kind = _KINDS[name]
+        blank = self._blank.get(kind)
         if blank is None or len(blank) < rows:
-            self._blank[name] = blank = np.full(max(rows, 1024), _NULLS[name], dtype=_DTYPES[name])
+            self._blank[kind] = blank = np.full(max(rows, 1024), kind[0], dtype=kind[1])
         return blank[:rows]
 
     def _with_texts(self, batch: pa.RecordBatch, value: Array) -> Array:
