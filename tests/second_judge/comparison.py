@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -55,6 +56,9 @@ COMES_WITH = {
 }
 """What there must have been where there is a kind of event (history-checks.md#never-recorded)."""
 
+_NAMED = re.compile(r"no (\w+) event is recorded, which may explain this")
+"""How the fast judge says which kind of events may explain what it found."""
+
 UNCOUNTED = {"linearizable-log"}
 """Checks of the history as a whole, of which no rule says how many violations there are."""
 
@@ -64,6 +68,7 @@ class Answer(NamedTuple):
 
     verdict: str
     count: Count  # apart from what is lacking, which only the verdict tells
+    reason: str = ""  # of the fast one
 
     def __str__(self) -> str:
         counted = self.count._asdict().items()
@@ -114,7 +119,9 @@ def fast(table: pa.Table, configuration: Mapping[str, Any], only: Sequence[str] 
     """What the checks of logwitness say, by id."""
     verdict = check(table, only, configuration=configuration, compiled=False)
     return {
-        each.id: Answer(str(each.verdict), Count(each.judged, each.violated, each.excused, each.unjudged))
+        each.id: Answer(
+            str(each.verdict), Count(each.judged, each.violated, each.excused, each.unjudged), each.reason or ""
+        )
         for each in verdict.checks
     }
 
@@ -200,7 +207,7 @@ def _begins_late(log: History) -> set[str]:
 def _differ(id_: str, one: Answer, other: Answer) -> bool:
     if id_ in UNCOUNTED:
         one, other = _uncounted(one), _uncounted(other)
-    return one != other
+    return one[:2] != other[:2]
 
 
 def _uncounted(answer: Answer) -> Answer:
@@ -220,12 +227,14 @@ def _settled(fast: Answer, plain: Answer, *, quiet: bool) -> Answer:
     return Answer("undecided", count._replace(violated=0, unjudged=count.unjudged + count.violated))
 
 
-def _unrecorded(fast: Answer, plain: Answer, *, lacks: bool) -> Answer:
+def _unrecorded(fast: Answer, plain: Answer, absent: set[str]) -> Answer:
     """What the plain judge says where a kind of events that a check sees is never recorded, and the fast one takes that
-    for what may explain some violations. Which ones rest on what, the plain judge does not know
-    (history-checks.md#never-recorded)."""
+    for what may explain some violations. Which ones rest on what, the plain judge does not know: the fast one has to
+    name the kind, or to find others (history-checks.md#never-recorded)."""
     doubtful, before = plain.count.violated - fast.count.violated, plain.count
-    if not lacks or doubtful <= 0 or fast.verdict not in ("undecided", "violated"):
+    named = {*_NAMED.findall(fast.reason)}
+    says = fast.verdict == "violated" or (fast.verdict == "undecided" and named and named <= absent)
+    if not absent or doubtful <= 0 or not says:
         return plain
     count = before._replace(violated=before.violated - doubtful, unjudged=before.unjudged + doubtful)
     return Answer("violated" if count.violated else "undecided", count)
@@ -239,7 +248,7 @@ def disagreements(table: pa.Table, configuration: Mapping[str, Any], about: str)
     slow = plain(events, configuration, list(quick))
     slow = {id_: _settled(quick[id_], slow[id_], quiet=quiet) for id_ in quick}
     kinds = {e.kind for e in events}
-    slow = {id_: _unrecorded(quick[id_], slow[id_], lacks=not kinds.issuperset(KINDS[id_])) for id_ in quick}
+    slow = {id_: _unrecorded(quick[id_], slow[id_], {*KINDS[id_]} - kinds) for id_ in quick}
     differ = [id_ for id_ in quick if _differ(id_, quick[id_], slow[id_])]
     if any(id_ in GROUND for id_ in differ):
         differ = [id_ for id_ in differ if id_ in GROUND or quick[id_].count != slow[id_].count]
