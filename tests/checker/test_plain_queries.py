@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -421,4 +422,34 @@ def test_rows_of_any_table_are_plain_if_they_are_right(name: str, wrong: bool) -
         assert plain.events.tolist() == before.events.tolist()
         (judged,) = check(other_run, ("rows-are-the-table",), configuration=configuration).checks
         assert (judged.judged, judged.violated) == (answers, 0)
+    same(other_run, configuration)
+
+
+@pytest.mark.parametrize("name", ["reference-default", "reference-shipped", "cluster-kill-active"])
+def test_queries_that_interleave_are_plain_as_those_one_after_the_other(name: str) -> None:
+    """Two queries between whose events nothing else happens that they depend on, event by event in turn."""
+    table, configuration = recorded(name)
+    rows = table.to_pylist()
+    before, _ = found(table)
+    mine: dict[int, list[int]] = {}
+    for at, row in enumerate(rows):
+        if row["op"] is not None and before.events[at] and row["f"] != "put":
+            mine.setdefault(row["op"], []).append(at)
+    spans = sorted((places for places in mine.values() if len(places) > 3), key=min)
+    joined, last = 0, -1
+    for first, second in pairwise(spans):
+        places = sorted((*first, *second))
+        between = {rows[at]["kind"] for at in range(places[0], places[-1]) if at not in places}
+        if places[0] <= last or not between <= {"heartbeat", "heard", "up", "down", "invoke", "ok"}:
+            continue
+        in_turn = [at for pair in zip_longest(first, second) for at in pair if at is not None]
+        moved = [rows[at] | {"time": rows[place]["time"]} for at, place in zip(in_turn, places, strict=True)]
+        for place, row in zip(places, moved, strict=True):
+            rows[place] = row
+        joined, last = joined + 1, places[-1]
+    assert joined > 3
+    for seq, row in enumerate(rows):
+        row["seq"] = seq
+    other_run = pa.Table.from_pylist(rows, schema=table.schema)
+    assert found(other_run)[0].events.tolist() == before.events.tolist()
     same(other_run, configuration)
