@@ -72,7 +72,7 @@ def test_a_column_has_what_the_events_have(compiled: bool) -> None:
     words = Words()
     for wanted in ({_OF.get(name, name) for name in Columns._fields}, {"offset", "last_offset", "value"}):
         reader = Reader("memory", wanted, words, compiled=compiled)
-        for size, before in ((1, 0), (7, 3), (8, 8), (9, 0), (64, 5), (65, 64), (2000, 1)):
+        for size, before in ((1, 0), (7, 3), (8, 8), (9, 0), (64, 5), (65, 64), (1025, 1)):
             rows = [event(draw, seq) for seq in range(size)]
             found = reader.columns(batch_of(rows, before, coded=size > 8))
             held = {*wanted, "seq", "kind"}
@@ -124,3 +124,16 @@ def test_texts_of_a_dictionary_that_begins_anew_are_numbered_anew() -> None:
         rows: list[Row] = [{"seq": seq, "kind": "append", "text": text} for seq, text in enumerate(texts)]
         found = reader.columns(batch_of(rows, 0, coded=True)).value.tolist()
         assert [words.text(value) for value in found] == texts
+
+
+@pytest.mark.parametrize("compiled", _FORMS)
+def test_texts_that_begin_alike_have_numbers_of_their_own(compiled: bool) -> None:
+    """So many that places of a table are shared; those that others begin with come later, and all come again."""
+    words = Words()
+    if compiled:
+        words.keep_bytes()
+    texts = [str(number) for number in range(4999, -1, -1)]
+    found = words.text_codes(pa.array(texts))
+    assert len({*found.tolist()}) == len(texts)
+    assert [words.text(value) for value in found.tolist()] == texts
+    assert words.text_codes(pa.array(texts[::-1])).tolist() == found.tolist()[::-1]

@@ -15,6 +15,8 @@ from tests.junk import integers, words
 
 from loghistory import HistoryError, open_run, parquet
 from loghistory.columns import WORDS, integer_range, limits
+from loghistory.compressed import FREE
+from loghistory.lines import MAX_LINE
 from loghistory.schema import (
     ALWAYS,
     COLUMNS,
@@ -192,3 +194,24 @@ def test_a_word_that_its_dictionary_does_not_have(code: int, place: int, good: b
     else:
         with pytest.raises(pa.ArrowInvalid):
             parquet.validate(column)
+
+
+def test_a_long_text_of_many_events_is_handed_on_in_parts_and_not_without_end(tmp_path: Path) -> None:
+    """A dictionary holds it once; a file that says more than a thousand times its size is refused."""
+    path = tmp_path / "events.parquet"
+
+    def read(text: str, events: int) -> list[int]:
+        texts = pa.DictionaryArray.from_arrays(np.zeros(events, np.int32), [text])
+        columns = {"seq": range(events), "time": [0] * events, "kind": ["heal"] * events, "f": ["all"] * events}
+        pq.write_table(pa.table({**columns, "node": [1] * events, "text": texts}), path, compression="zstd")
+        return [batch.num_rows * len(text) for batch in open_run(path).batches(coded_texts=True)]
+
+    size = MAX_LINE // 2
+    parts = read(random.Random(1).randbytes(size // 2).hex(), 100)
+    assert max(parts) <= parquet.BATCH_TEXT < sum(parts) == 100 * size
+    assert read("x" * MAX_LINE, 1) == [MAX_LINE]
+    with pytest.raises(HistoryError, match="row group 1 holds a text longer than 1048576 bytes"):
+        read("x" * (MAX_LINE + 1), 1)
+    assert sum(read("x" * size, FREE // size)) == FREE
+    with pytest.raises(HistoryError, match="texts of more than 1000 times the size of the file"):
+        read("x" * size, FREE // size + 1)
