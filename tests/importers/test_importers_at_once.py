@@ -311,6 +311,20 @@ def test_a_line_that_says_no_operation_is_passed_over_beside_one_that_is_no_utf_
     assert not ended
 
 
+def test_a_bad_line_far_into_a_log_is_named_by_its_number() -> None:
+    lines = [b"%d :invoke :read nil\n%d :ok :read 1" % (at, at) for at in range(1500)]
+    lines[1400] += b"\n7 :ok :read 1"
+    _, ((_, said, raw),), _ = _outcome(b"\n".join(lines) + b"\n", ForeignFormat.JEPSEN_LOG)
+    assert said.startswith("file, line 2803, field process: process 7 completes an operation that it did not invoke")
+    assert raw == b"7 :ok :read 1"
+
+
+def test_a_vector_of_integers_beyond_64_bits_is_refused() -> None:
+    for large in (1 << 63, -(1 << 63) - 1):
+        with pytest.raises(EdnError, match="does not fit in 64 bits"):
+            forms(f"[1 {large}]")
+
+
 def test_a_long_history_is_handed_out_in_small_batches() -> None:
     for form, format_ in FORMS.items():
         maps = [
