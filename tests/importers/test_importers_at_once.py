@@ -319,6 +319,16 @@ def test_a_bad_line_far_into_a_log_is_named_by_its_number() -> None:
     assert raw == b"7 :ok :read 1"
 
 
+def test_a_process_with_too_many_digits_for_a_number_is_one_with_a_name() -> None:
+    lines = [f"{digits} :{kind} :read nil" for digits in ("7" * 1000, "7" * 25, "7") for kind in ("invoke", "ok")]
+    events, refused, ended = _outcome("\n".join([*lines, ""]).encode(), ForeignFormat.JEPSEN_LOG)
+    assert (refused, ended) == ([], "")
+    processes = [each["process"] for each in events]
+    assert processes[::2] == processes[1::2]
+    assert len({*processes}) == 3
+    assert processes[-1] == 7
+
+
 def test_a_vector_of_integers_beyond_64_bits_is_refused() -> None:
     for large in (1 << 63, -(1 << 63) - 1):
         with pytest.raises(EdnError, match="does not fit in 64 bits"):
