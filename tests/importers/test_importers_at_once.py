@@ -329,6 +329,41 @@ def test_a_process_with_too_many_digits_for_a_number_is_one_with_a_name() -> Non
     assert processes[-1] == 7
 
 
+def test_a_map_without_a_time_has_that_of_the_one_before_and_a_time_has_limits() -> None:
+    line = "{{:process {} :type :{} :f :read :value nil{}}}"
+    times = (" :time 5", "", " :time 9", "", f" :time {1 << 62}", f" :time {(1 << 62) - 1}")
+    lines = [line.format(at // 2, ("invoke", "ok")[at % 2], time) for at, time in enumerate(times)]
+    events, refused, ended = _outcome("\n".join(lines).encode(), ForeignFormat.JEPSEN_EDN)
+    assert [each["time"] for each in events] == [5, 5, 9, 9]
+    assert ["is not a time" in said for _, said, _ in refused] == [True, False]
+    assert not ended
+
+
+def test_a_process_beyond_64_bits_is_refused() -> None:
+    line = '{{"process": {}, "type": "invoke", "f": "read", "value": null}}'
+    lines = [line.format(each) for each in ((1 << 63) - 1, 1 << 63, -1)]
+    events, refused, _ = _outcome("\n".join(lines).encode(), ForeignFormat.JEPSEN_JSON)
+    assert [each["process"] for each in events] == [(1 << 63) - 1]
+    (_, large, _), (_, negative, _) = refused
+    assert "does not fit in 64 bits" in large
+    assert "-1 is no process" in negative
+
+
+def test_of_an_operation_that_is_refused_nothing_stays() -> None:
+    line = "{{:process {}, :type :{}, :f :txn, :value {}}}"
+    lines = [
+        line.format(0, "invoke", "[[:send 1 2] [:poll]]"),
+        line.format(1, "invoke", "[[:send 1 2] [:send 3]]"),
+        line.format(0, "ok", "[[:send 1 [0 2]] [:poll {1 [[0 2] [1]]}]]"),
+        line.format(0, "ok", "[[:send 1 [0 2]] [:poll {1 [[0 2]]}]]"),
+        line.format(1, "invoke", "[[:send 1 3]]"),
+    ]
+    events, refused, _ = _outcome("\n".join(lines).encode(), ForeignFormat.JEPSEN_EDN)
+    assert len(refused) == 2
+    assert [each["kind"] for each in events] == ["invoke"] * 3 + ["ok", "observe", "ok", "ok"] + ["invoke"] * 2
+    assert [each["op"] for each in events] == [0, 1, 2, 1, 2, 2, 0, 3, 4]
+
+
 def test_a_vector_of_integers_beyond_64_bits_is_refused() -> None:
     for large in (1 << 63, -(1 << 63) - 1):
         with pytest.raises(EdnError, match="does not fit in 64 bits"):

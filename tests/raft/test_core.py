@@ -12,6 +12,7 @@ from msgspec import structs
 
 from quorumlog.events import (
     Accepted,
+    Append,
     AppendRequested,
     BarrierRequested,
     Effect,
@@ -884,6 +885,29 @@ def test_each_of_those_who_wait_for_memory_has_its_own_time_and_lets_the_next_pa
     assert [each.request for each in bench.of(Resolved)] == [3]
     assert [each.request for each in bench.of(Accepted)] == [4], "it fits beside the first"
     assert [each.name for each in bench.of(SetTimer)] == [Timer.DRAIN]
+
+
+def test_a_round_takes_as_many_bytes_as_it_may_and_answers_with_each_batch_s_own_place() -> None:
+    bench = caught_up(round_bytes=3 * SIZE)
+    begin = bench.core.dirty + 1
+    for request in range(2, 6):
+        asked = batch(0, 0, acks=-1 if request < 4 else 1)
+        bench.give(AppendRequested(request, structs.replace(asked, record_count=request)))
+    bench.give(TimerFired(Timer.DRAIN))
+    assert [each.record_count for each in bench.of(Append)[0].batches] == [2, 3, 4]
+    waits = [(each.request, each.offset, each.last_offset) for each in bench.core._pending]
+    assert waits == [(2, begin, begin + 1), (3, begin + 2, begin + 4)]
+    assert [(each.request, each.offset, each.last_offset) for each in bench.of(Resolved)] == [(4, begin + 5, begin + 8)]
+
+
+def test_so_many_bytes_are_flushed_though_nobody_requires_it() -> None:
+    bench = caught_up(flush_bytes=2 * SIZE)
+    begun = []
+    for request in (2, 3):
+        bench.give(AppendRequested(request, batch(0, 0, acks=1)))
+        bench.give(TimerFired(Timer.DRAIN))
+        begun.append(len(bench.of(StartFlush)))
+    assert begun == [0, 1]
 
 
 def test_an_append_larger_than_a_round_makes_one_of_its_own() -> None:
