@@ -339,6 +339,12 @@ def test_a_map_without_a_time_has_that_of_the_one_before_and_a_time_has_limits()
     assert not ended
 
 
+def test_where_a_map_names_a_key_its_value_names_no_other() -> None:
+    data = b'{:process 0 :type :invoke :f :write :key "x" :value [1 2]}'
+    ((event,), _, _) = _outcome(data, ForeignFormat.JEPSEN_EDN)
+    assert (event["log"], event["text"]) == ("x", "[1,2]")
+
+
 def test_a_process_beyond_64_bits_is_refused() -> None:
     line = '{{"process": {}, "type": "invoke", "f": "read", "value": null}}'
     lines = [line.format(each) for each in ((1 << 63) - 1, 1 << 63, -1)]

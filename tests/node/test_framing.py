@@ -190,3 +190,11 @@ def test_a_frame_may_be_as_long_as_the_limit_and_no_longer() -> None:
     assert reader.feed(HELLO.encode() + frame(bytes(10))) == [bytes(10)]
     with pytest.raises(FrameError, match="a frame of 11 bytes is announced; the limit is 10"):
         reader.feed(frame(bytes(11)))
+
+
+def test_what_is_large_goes_into_a_frame_of_its_own() -> None:
+    items = [wire.ReadResult(at, 0, bytes(size), 0, 0) for at, size in enumerate((6, 6, 3, 1, 20, 1))]
+    sizes = [[len(each.batches) for each in group] for group in wire.RESULTS.groups(items, 10)]
+    assert sizes == [[6], [6, 3, 1], [20], [1]]
+    assert [*wire.RESULTS.groups(items[:1], 1)] == [items[:1]]
+    assert [*wire.RESULTS.groups([], 1)] == []

@@ -262,3 +262,13 @@ def test_what_is_missing_is_of_the_last_life_that_began_and_at_its_end(tmp_path:
     assert found is not None
     (event,) = whole_events(found)
     assert (event.kind, event.incarnation, event.time, event.logical) == ("append", 3, now + 10, 3)
+
+
+def test_the_end_of_a_file_is_the_whole_stamp_of_its_last_event(tmp_path: Path) -> None:
+    history = HistoryFile(tmp_path / "node.jsonl", HybridClock(lambda: 5), {"node": 0, "incarnation": 0})
+    for _ in range(3):
+        history.event("flush", {"term": 1})
+    history.flush()
+    last, later = end_stamp(tmp_path / "node.jsonl.part")
+    assert last == (5, 2)
+    assert later > last
