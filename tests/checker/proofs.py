@@ -201,6 +201,9 @@ def roles_in_order(evidence: Evidence) -> Fields:
     elif evidence.rows[0]["kind"] == "vote":
         sure(len(roles) == 2 and roles[-1] == "candidate" and evidence.rows[0]["peer"] != last["node"])
         return {"node": last["node"], "term": last["term"], "peer": evidence.rows[0]["peer"]}
+    elif roles == ["leader", "leader"]:
+        sure(all(row["kind"] == "leader" for row in evidence.rows))
+        return {"node": last["node"], "term": last["term"]}
     elif roles != ["leader", "candidate"]:
         first, between, then = roles
         sure({first, then} <= {"leader", "candidate"} and between in ("follower", "learner"))
@@ -535,7 +538,7 @@ def answered_as_written(evidence: Evidence) -> Fields:
 def copies_agree(evidence: Evidence) -> Fields:
     first, last = evidence.rows
     sure(first["kind"] == last["kind"] == "append" and same(first, last))
-    sure(any(first.get(name) != last.get(name) for name in ("value", "acks", "bytes")))
+    sure(any(first.get(name) != last.get(name) for name in ("value", "key", "acks", "bytes")))
     return {"node": last["node"], "offset": last["offset"], "term": last["entry_term"]}
 
 

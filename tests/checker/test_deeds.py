@@ -453,6 +453,13 @@ def _a_leader_commits_as_it_is_elected(rows: list[Row]) -> int:
     return place
 
 
+@plant("roles-in-order")
+def _a_leader_becomes_leader_again(rows: list[Row]) -> int:
+    place = first(rows, "leader", lambda row: row["term"] > 0)
+    rows.insert(place + 1, rows[place])
+    return place
+
+
 @plant("ack-rule")
 def _an_answer_before_the_commit(rows: list[Row]) -> int:
     place = first(rows, "acked", lambda row: row["acks"] == -1 and row["reason"] == "success" and row["commit"] > 0)

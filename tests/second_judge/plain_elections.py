@@ -261,11 +261,12 @@ def term_needs_candidate(history: History) -> Count:
 def roles_in_order(history: History) -> Count:
     """In a life and term a node follows, stands, leads and follows again, or does some of that in this order; and it
     does not stand where it voted for another, nor lead where it started and did not stand, nor vote for itself where it
-    did not stand. A start forgets all but the vote, a wiped disk that too."""
+    did not stand. It becomes leader by one event. A start forgets all but the vote, a wiped disk that too."""
     count = Count()
     turns: dict[int, tuple[int, str]] = {}  # by node: its term, and what it has been in it, a letter each
     votes: dict[tuple[int, int], Event] = {}
     voted_for_itself: set[int] = set()  # in its life and term
+    said: set[int] = set()  # in its life and term, by an event, that it leads
     told = False
     for e in history.events:
         if e.dirty is None:
@@ -273,6 +274,7 @@ def roles_in_order(history: History) -> Count:
         told = told or e.kind == "role"
         if e.kind == "start" or e.term != turns.get(e.node, (e.term,))[0]:
             voted_for_itself.discard(e.node)
+            said.discard(e.node)
         role = "leader" if e.kind == "leader" else None if e.kind == "term" else e.role
         letter = {"leader": "l", "candidate": "c", "follower": "f", "learner": "n", None: ""}[role]
         if e.kind == "start":
@@ -294,7 +296,11 @@ def roles_in_order(history: History) -> Count:
                 right = ordered and ready and not (letter == "c" and elsewhere)
                 count += JUDGED if right else JUDGED + VIOLATED
                 been = been + letter if ordered else "f" + letter
+            elif e.kind == "leader" and e.node in said:
+                count += JUDGED + VIOLATED
             turns[e.node] = e.term, been
+        if e.kind == "leader":
+            said.add(e.node)
         if e.kind == "vote":
             votes[e.node, e.term] = e
             voted_for_itself |= {e.node} & {e.peer}

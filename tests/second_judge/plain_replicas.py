@@ -18,13 +18,13 @@ def log_matching(history: History) -> Count:
 
 
 def copies_agree(history: History) -> Count:
-    """A copy has the value of the first one, or like that one none, and the acks level and bytes that both state."""
+    """A copy has the value and key of the first, or like that none, and the acks level and bytes that both state."""
     count = Count()
     first = {e.seq: e for e in history.events}
     for step in replay(history)[0]:
         if step.batch and step.matches == "same":
             one, other = first[step.batch.seq], step.event
-            same = (one.value, one.text) == (other.value, other.text)
+            same = (one.value, one.text, one.key) == (other.value, other.text, other.key)
             same = same and (one.acks == other.acks or None in (one.acks, other.acks))
             same = same and (one.bytes == other.bytes or not (one.bytes and other.bytes))
             count += JUDGED if same else JUDGED + VIOLATED

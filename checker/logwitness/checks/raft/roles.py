@@ -14,15 +14,17 @@ from ..contract import Check, Tally
 ROLES_IN_ORDER = Check(
     id="roles-in-order",
     rule="A node starts as a follower or a learner. Within a term it stands for election, leads and follows again, in "
-    "that order, each at most once; it does not stand in a term in which it voted for another, nor lead one in which "
-    "it started without standing for election, and it votes for itself only when it stands.",
+    "that order, each at most once, and says once that it leads; it does not stand in a term in which it voted for "
+    "another, nor lead one in which it started without standing for election, and it votes for itself only when it "
+    "stands.",
     source=("raft.md#roles",),
-    fact="a start that states a role, an event that states another role than the node had in that term, or a vote of a "
-    "node for itself, once roles are recorded",
+    fact="a start that states a role, an event that states another role than the node had in that term or a second time "
+    "that it leads, or a vote of a node for itself, once roles are recorded",
     sentence={
         "start": "Node {node} started as a {role} in term {term}.",
         "again": "Node {node} was a {role} in term {term}, in which it had already led or given up standing for "
         "election.",
+        "twice": "Node {node} became leader of term {term} a second time.",
         "started": "Node {node} led term {term}, in which it had started without standing for election.",
         "itself": "Node {node} voted for itself in term {term}, in which it had not stood for election.",
         "voted": "Node {node} stood for election in term {term}, in which it had voted for node {peer}.",
@@ -43,6 +45,7 @@ class _Turn:
     stood: int = -1
     led: int = -1
     gave_up: int = -1
+    said: int = -1  # an event of the kind leader
 
     def may_not(self, role: int) -> tuple[int, ...]:
         """The events for which it may not take this role now; none if it may."""
@@ -103,11 +106,15 @@ class Roles:
                 self.tally.violation(seq, way="itself", node=node, term=term)
         if stands and turn.stood < 0 and role != ROLE_CANDIDATE:
             turn.stood = seq
-        if role in (OTHER, turn.role):
-            return
-        if known:
-            self._judge(turn, seq, node, role, vote)
-        turn.take(seq, role)
+        if role not in (OTHER, turn.role):
+            if known:
+                self._judge(turn, seq, node, role, vote)
+            turn.take(seq, role)
+        elif kind == LEADER and turn.said >= 0:
+            self.tally.judged += 1
+            self.tally.violation(turn.said, seq, way="twice", node=node, term=term)
+        if kind == LEADER:
+            turn.said = seq
 
     def _judge(self, turn: _Turn, seq: int, node: int, role: int, vote: tuple[int, int] | None) -> None:
         self.tally.judged += 1

@@ -685,6 +685,7 @@ FAMILY = Family(
         "last_offset",
         "entry_term",
         "value",
+        "key",
         "text",
         "flushed",
         "dirty",

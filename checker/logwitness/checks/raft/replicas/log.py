@@ -93,7 +93,8 @@ def append(
             found.judged[COPIES_AGREE] += 1
             stated, size = tree.flags[vertex] & WRITTEN, columns.bytes[i]
             other_size = size > 0 and tree.size[vertex] > 0 and size != tree.size[vertex]
-            if tree.value[vertex] != value or other_size or (stated and written and stated != written):
+            other_content = tree.value[vertex] != value or tree.key[vertex] != columns.key[i]
+            if other_content or other_size or (stated and written and stated != written):
                 first = tree.seq[vertex]
                 report(found, COPIES_AGREE, Appended(node, offset=base, term=entry_term), first, seq)
         elif hidden:
@@ -124,6 +125,7 @@ def append(
             vertex = NONE
     if vertex == NONE:
         vertex = grow(tree, tip, base, last, entry_term, value, columns.bytes[i], acks, seq, flags | written)
+        tree.key[vertex] = columns.key[i]
     if replicas.cut[node] != NONE:
         found.judged[TRUNCATION_NEEDS_DIVERGENCE] += 1
         if replicas.cut[node] == vertex:

@@ -463,12 +463,12 @@ COPIES_AGREE = number(
     CHECKS,
     Check(
         id="copies-agree",
-        rule="The copies of an entry have the same value, or none of them has one, and the same acks level and number "
-        "of bytes where they state them.",
+        rule="The copies of an entry have the same value and key, or none of them has one, and the same acks level and "
+        "number of bytes where they state them.",
         source=("raft.md#copies-agree",),
         fact="an appended batch that another log holds with the same offset and term, and is the same entry",
-        sentence="Node {node} appended the entry of term {term} at offset {offset} with another value, acks level or "
-        "number of bytes than the first copy of it has.",
+        sentence="Node {node} appended the entry of term {term} at offset {offset} with another value, key, acks level "
+        "or number of bytes than the first copy of it has.",
         fields=Appended,
         kinds=(Kind.APPEND,),
         columns=_ENTRY,

@@ -70,6 +70,7 @@ class Tree(NamedTuple):
     last: Ints
     term: Ints
     value: Ints
+    key: Ints
     size: Ints  # bytes
     held: Ints  # bit set of the nodes that ever had it in their log
     seq: Ints  # the event that first showed it
@@ -93,7 +94,7 @@ class Tree(NamedTuple):
     used: Ints  # vertices, keys of by_base, voters
 
 
-_FILL = {"base": -1, "last": -1, "term": -1, "value": codes.NULL, "size": 0, "held": 0, "wiped": 0}
+_FILL = {"base": -1, "last": -1, "term": -1, "value": codes.NULL, "key": codes.NULL, "size": 0, "held": 0, "wiped": 0}
 _NARROW = ("flags", "parent", "jump", "depth", "same", "child", "sibling", "pending", "committer", "destroyer")
 _APART = ("own", "by_base", "used")
 _ZERO = ("flags", "parent", "jump", "depth")
