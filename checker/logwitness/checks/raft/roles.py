@@ -18,8 +18,8 @@ ROLES_IN_ORDER = Check(
     "another, nor lead one in which it started without standing for election, and it votes for itself only when it "
     "stands.",
     source=("raft.md#roles",),
-    fact="a start that states a role, an event that states another role than the node had in that term or a second time "
-    "that it leads, or a vote of a node for itself, once roles are recorded",
+    fact="a start that states a role, an event that states another role than the node had in that term or a second "
+    "time that it leads, or a vote of a node for itself, once roles are recorded",
     sentence={
         "start": "Node {node} started as a {role} in term {term}.",
         "again": "Node {node} was a {role} in term {term}, in which it had already led or given up standing for "
