@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from logwitness.checks import families
 from logwitness.checks.codes import NULL
 from logwitness.checks.columns import Reader
 from logwitness.checks.kernel import available
@@ -39,12 +38,6 @@ ALIKE = [
     "😀",
 ]
 """Texts that differ little: none at all, in the last byte, in a byte that is zero, in how a letter is written."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _all_loops() -> None:
-    """What compiled loops call is made known to the compiler with the first of them, for all that there are."""
-    families()
 
 
 def both() -> tuple[Words, Words]:

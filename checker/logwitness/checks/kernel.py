@@ -42,6 +42,7 @@ _MADE = "made"
 
 _parts: list[Callable[..., Any]] = []
 _steps: set[Callable[..., Any]] = set()
+_registered: set[Callable[..., Any]] = set()
 _kernels: list[Kernel[..., Any]] = []
 _judged_plainly = 0
 
@@ -124,11 +125,12 @@ def _nothing() -> None:
     """What compiler options are tried on."""
 
 
-@functools.cache
 def _register_parts() -> None:
+    """Tell numba of the parts that it does not know yet."""
     register: Any = importlib.import_module("numba.extending").register_jitable
     options = _options()
-    for function in _parts:
+    for function in [each for each in _parts if each not in _registered]:
+        _registered.add(function)
         # Nobody but kernels calls a part.
         register(inline="always" if function in _steps else "never", no_cfunc_wrapper=True, **options)(function)
 
@@ -172,6 +174,7 @@ def _first_call_alone(function: Callable[P, R], name: str) -> Callable[P, R]:
 @functools.cache
 def _cache_directory() -> Path | None:
     """Where machine code is kept, by the sources it was made from and where they lie; None if nowhere."""
+    importlib.import_module(__package__).families()  # whose loops may not be known yet
     sources = {inspect.getsourcefile(function) for function in _parts}
     sources |= {inspect.getsourcefile(each.plain) for each in _kernels}
     sources.add(inspect.getsourcefile(codes))

@@ -24,6 +24,9 @@ INTEGER, WORD, NOTHING = range(3)
 """What a value is."""
 NONE = -1
 """No bound; no keys."""
+UNREAD, NO_ROW, ODD = -2, -3, -4
+"""What stands for the number of a row (`number_rows`): the text says none that is judged; or that there is none; or
+Python has to read it."""
 FILTER_OPS = ("=", "!=", "<", "<=", ">", ">=")
 _LONGEST = 18
 
@@ -56,6 +59,7 @@ _CHANGE, _TAKEOVER, _SOURCE, _KEY, _VALUE = map(
 _KEYS, _FILTER, _BOUND, _NULL, _NULL_NEXT = map(
     _bytes, ('{"keys":', ',"filter":', ',"bound":', "null", 'null,"filter":')
 )
+_KEY_FIRST, _NO_KEY = map(_bytes, ('"key":', '"key":null,"value":null}'))
 _COLUMN, _OP, _FILTER_VALUE = map(_bytes, ('{"column":"', '","op":"', '","value":'))
 _EQUAL, _UNEQUAL, _LESS, _AT_MOST, _MORE, _AT_LEAST = map(_bytes, ('="', '!="', '<"', '<="', '>"', '>="'))
 _ASSIGNMENT, _STATUSES, _RECORDS, _TWICE_CLOSED = map(
@@ -429,6 +433,50 @@ def _read(all_texts: Texts, names: bool, strings: Strings, found: Ints, out: Int
             found[i] = begin
         else:
             out[0] = begin
+
+
+@kernel
+def number_rows(texts: Texts, strings: Strings, checksums: Ints, row: Ints, source: Ints, out: Ints) -> None:
+    """The number of the row that each record or put says, and the offset of the source log of a record.
+
+    A row is a string from its key to the end: the same in both. A new one's checksum, that of the key, is noted.
+    """
+    text = texts.bytes
+    for i in range(len(texts.forms)):
+        at, end = texts.starts[i], texts.ends[i]
+        row[i], source[i], out[0] = ODD, 0, 1
+        if texts.forms[i] != RECORD:
+            begin = _sign(text, at, _BRACE)
+        elif text[at + 9] == _TAKEOVER[9]:
+            if _sign(text, _number(text, _literal(text, at, _TAKEOVER), out), _UNBRACE) == end:
+                row[i] = UNREAD
+            continue
+        else:
+            at = _literal(text, _number(text, _literal(text, at, _CHANGE), out), _SOURCE)
+            out[0] = 1
+            begin = _sign(text, _number(text, at, out), _COMMA)
+            source[i] = out[1]
+            if _literal(text, begin, _NO_KEY) == end:
+                row[i] = NO_ROW
+                continue
+        key = _sign(text, _literal(text, begin, _KEY_FIRST), _QUOTE)
+        key_end = _string_end(text, key)
+        if key_end < 0:
+            continue
+        at = _literal(text, key_end + 1, _VALUE)
+        if at >= 0 and text[at] == _QUOTE:
+            at = _string_end(text, at + 1)
+            at = at + 1 if at >= 0 else NOWHERE
+        elif at >= 0 and text[at] == _NULL[0]:
+            at = _literal(text, at, _NULL)
+        else:
+            out[0] = 1
+            at = _number(text, at, out)
+        if _sign(text, at, _UNBRACE) == end:
+            known = strings.used[0]
+            row[i] = number_of(strings, text, begin, end, True)
+            if row[i] == known:
+                checksums[known] = _checksum(text, key, key_end)
 
 
 @kernel
