@@ -111,6 +111,42 @@ def test_damaged_runs_are_judged_the_same(name: str) -> None:
     same(pa.Table.from_pylist(rows, schema=table.schema), configuration)
 
 
+def written_otherwise(text: str, rng: random.Random) -> str:
+    """The same put or record as somebody else might write it."""
+    said = json.loads(text)
+    how = rng.randrange(5)
+    if how == 0 and isinstance(said.get("value"), int):
+        said["value"] = float(said["value"])
+    elif how == 1 and isinstance(said.get("key"), str):
+        return text.replace(f'"{said["key"]}"', '"' + "".join(f"\\u{ord(letter):04x}" for letter in said["key"]) + '"')
+    elif how == 2:
+        said = dict(reversed(said.items()))
+    elif how == 3:
+        return json.dumps(said, indent=1)
+    return json.dumps(said, separators=(",", ":"))
+
+
+@pytest.mark.parametrize("damage", [0, 3])
+def test_a_row_is_the_same_however_it_is_written(damage: int) -> None:
+    table, configuration = recorded("reference-default")
+    rng, rows = random.Random(1), table.to_pylist()
+    says = [row for row in rows if row["kind"] == "changelog" or (row["kind"] == "invoke" and row["f"] == "put")]
+    changes = [row for row in says if '"change"' in (row["text"] or "")]
+    for row in rng.sample(changes, damage):
+        row["text"] = rng.choice(changes)["text"]
+    outcomes = set()
+    for share in (0, 0.5, 1):
+        for row in says:
+            if row["text"] and rng.random() < share:
+                row["text"] = written_otherwise(row["text"], rng)
+        odd = pa.Table.from_pylist(rows, schema=table.schema)
+        for compiled in (False, True):
+            verdict = check(odd, ["put-as-written"], configuration=configuration, compiled=compiled)
+            outcomes |= {str(each) for each in verdict.checks if each.id == "put-as-written"}
+    assert len(outcomes) == 1
+    assert ("violated=0" in outcomes.pop()) == (damage == 0)
+
+
 @pytest.mark.parametrize("name", ["reference-default", "reference-shipped", "cluster-kill-active"])
 def test_many_queries_are_plain(name: str) -> None:
     plain, table = found(recorded(name)[0])
