@@ -100,12 +100,15 @@ def reads_add_up(history: History) -> Count:
 
 def appends_as_asked(history: History) -> Count:
     """An append is given as many offsets as it asked for, in the term it expected; the last one may be left out as long
-    as no answer has stated one. A count of 1 in its answer may be the batch."""
+    as no answer has stated one. A count of 1 in its answer may be the batch. What some answers state the others do too,
+    and only who expected a term is refused for it."""
     count = Count()
     says_last = False
+    answers: list[Event] = []
     for e, before in _answers(history):
         if e.kind == "ok" and before is not None and _is_of(e, before) and before.begun.f == "append":
             begun = before.begun
+            answers.append(e)
             right = []
             says_last = says_last or (e.offset is not None and 0 <= e.offset < e.last)
             size = len(e.offsets) if says_last and e.offset is not None and e.offset >= 0 else None
@@ -118,7 +121,11 @@ def appends_as_asked(history: History) -> Count:
                 right.append(begun.term == e.term)
             if right:
                 count += JUDGED if all(right) else JUDGED + VIOLATED
-    return count
+        elif e.kind == "fail" and e.reason == "term_mismatch" and before is not None and _is_of(e, before):
+            count += UNJUDGED if before.begun.f == "append" and before.begun.term is None else Count()
+    for stated in ([e.offset is not None for e in answers], [e.term is not None for e in answers]):
+        count += Count(unjudged=stated.count(False)) if any(stated) else Count()
+    return count.if_shown(lacks=count.unjudged > 0)
 
 
 def time_goes_forward(history: History) -> Count:

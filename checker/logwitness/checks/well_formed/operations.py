@@ -12,10 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from loghistory.schema import CLIENT_KINDS, Kind
+from loghistory.vocabularies.clients import Refusal
 
 from ..codes import (
     F_APPEND,
     F_TAIL,
+    FAIL,
     INFO,
     INVOKE,
     IS_OF_CLIENT,
@@ -25,6 +27,7 @@ from ..codes import (
     OK,
     OTHER,
     READS,
+    REASONS,
     among,
     code,
 )
@@ -41,6 +44,9 @@ _NO_OPERATION = -1
 _OPEN, _UNKNOWN = 0, 1
 _EARLIEST, _LATEST = -(1 << 63), (1 << 63) - 1
 _ROWS = code(Kind.ROWS)
+_TERM_MISMATCH = REASONS[Refusal.TERM_MISMATCH]
+_PLACED, _UNPLACED, _IN_TERM, _IN_NONE, _UNEXPECTED = range(5)
+"""Answers ok to appends with an offset, without one, with a term, without one; refusals for a term that none states."""
 _PAGE = 5  # bits of a number of an operation that say its place in a page
 
 
@@ -153,7 +159,8 @@ ASKED = number(
     CHECKS,
     Check(
         id="appends-as-asked",
-        rule="An append is answered with as many offsets as it asked for, in the term that it expected.",
+        rule="An append is answered with as many offsets as it asked for, in the term that it expected; it is refused "
+        "for its term only if it expected one.",
         source=("history-checks.md#appends-as-asked",),
         fact="an append that states its count or the term that it expects, or whose answer has a count, and ended with "
         "ok",
@@ -204,7 +211,7 @@ class _Pages(NamedTuple):
 
 
 class _Counts(NamedTuple):
-    """Numbers that the kernel keeps, each an array of one."""
+    """Numbers that the kernel keeps, each an array of one, but for `answers`."""
 
     clients: Ints
     pages: Ints
@@ -212,6 +219,7 @@ class _Counts(NamedTuple):
     time: Ints
     time_seq: Ints
     first: Ints  # the lowest number of an operation begun
+    answers: Ints  # ok to appends: `_PLACED`, `_UNPLACED`, `_IN_TERM`, `_IN_NONE`; `_UNEXPECTED` refusals
 
 
 @part
@@ -281,6 +289,8 @@ def _adds_up(clients: _Clients, client: int, columns: Columns, i: int, found: Fi
 def _as_asked(clients: _Clients, counts: _Counts, client: int, columns: Columns, i: int, found: Findings) -> None:
     """An append ended with ok. Before any was told its last offset, it may have been left out."""
     count, expected, term = clients.asked[client], clients.term[client], columns.term[i]
+    counts.answers[_UNPLACED if columns.offset[i] == NULL else _PLACED] += 1
+    counts.answers[_IN_NONE if term == NULL else _IN_TERM] += 1
     stated = columns.last_offset[i] - columns.offset[i] + 1 if columns.offset[i] >= 0 else NULL
     if stated > 1 and counts.says_last[0] < 0:
         counts.says_last[0] = columns.seq[i]
@@ -360,6 +370,8 @@ def _scan(
             _adds_up(clients, client, columns, i, found)
         elif kind == OK and clients.f[client] == F_APPEND:
             _as_asked(clients, counts, client, columns, i, found)
+        elif kind == FAIL and columns.reason[i] == _TERM_MISMATCH and clients.term[client] == NULL:
+            counts.answers[_UNEXPECTED] += clients.f[client] == F_APPEND
         clients.status[client] = _UNKNOWN if kind == INFO else _NO_OPERATION
         clients.end_seq[client] = columns.seq[i]
     counts.time[0], counts.time_seq[0] = before, before_seq
@@ -376,7 +388,8 @@ class OperationsFold(KernelFold):
         self._numbers = empty_table()
         self._clients = _Clients(*(np.full(8, _blank(name), dtype=np.int64) for name in _Clients._fields))
         self._pages_used = _Pages(np.zeros(8, dtype=np.int64))
-        self._counts = _Counts(*(np.full(1, start, dtype=np.int64) for start in (0, 0, -1, _EARLIEST, -1, _LATEST)))
+        starts = (np.full(1, start, dtype=np.int64) for start in (0, 0, -1, _EARLIEST, -1, _LATEST))
+        self._counts = _Counts(*starts, answers=np.zeros(5, dtype=np.int64))
 
     def run(self, columns: Columns) -> None:
         """Judge the next events, in order, once there is room for their clients and numbers of operations."""
@@ -391,15 +404,30 @@ class OperationsFold(KernelFold):
         state = self._table, self._numbers, self._clients, self._pages_used, self._counts
         _scan.form(compiled)(columns, *state, self.found)
 
+    def end(self) -> None:
+        """Count what answers to appends leave out, and what appends did not say that they expect."""
+        unplaced, in_none = self._left_out()
+        self.found.unjudged[ASKED] += unplaced + in_none + self._counts.answers[_UNEXPECTED]
+
+    def _left_out(self) -> tuple[int, int]:
+        """How many answers ok to appends lack the offset, and the term, that others state."""
+        placed, unplaced, in_term, in_none, _ = self._counts.answers.tolist()
+        return unplaced if placed else 0, in_none if in_term else 0
+
     def void(self) -> dict[int, str]:
         """A history without any observation does not tell what reads were given."""
         unseen = self.found.violated[ADDS_UP] and not self.found.judged[GIVEN]
         return {ADDS_UP: NOTHING_OBSERVED} if unseen else {}
 
     def lacking(self) -> dict[int, str]:
-        """What began before the record did."""
-        cut = self.found.unjudged[COMPLETES]
-        return {COMPLETES: BEGINS_LATE} if cut else {}
+        """What began before the record did; what answers to appends leave out, and what appends expected."""
+        lacking = {COMPLETES: BEGINS_LATE} if self.found.unjudged[COMPLETES] else {}
+        missing = [name for name, left_out in zip(("offset", "term"), self._left_out(), strict=True) if left_out]
+        if missing:
+            lacking[ASKED] = f"some answers to appends state no {' and no '.join(missing)}, as others do"
+        elif self._counts.answers[_UNEXPECTED]:
+            lacking[ASKED] = "an append was refused as term_mismatch, but no term that it expected is recorded"
+        return lacking
 
 
 def _blank(name: str) -> int:
@@ -411,6 +439,6 @@ FAMILY = Family(
     "well_formed_operations",
     tuple(CHECKS),
     CLIENT_KINDS | {Kind.ROWS},
-    ("time", "process", "op", "txn", "f", "term", "offset", "last_offset", "count"),
+    ("time", "process", "op", "txn", "f", "term", "offset", "last_offset", "count", "reason"),
     OperationsFold,
 )
