@@ -272,9 +272,13 @@ def status_replays(history: History) -> Count:
         if (e.kind == "up") != decided(server, counted(server, lived, e), e.stamp, before is None or before[0]):
             count += VIOLATED
     for at, e in enumerate(history.events):
-        lived = life(history.events[:at], e.node) if e.kind in ("route", "shown") else None
-        if lived is not None:
+        lived = life(history.events[:at], e.node) if e.kind in ("route", "shown", "listed") else None
+        if lived is None:
+            continue
+        if e.kind != "listed":
             count += by_statuses(history.events[:at], lived, e)
+        elif any(b.kind == "listed" and b.peer == e.peer for b in lived):
+            count += JUDGED + VIOLATED
     return count
 
 

@@ -40,13 +40,15 @@ from .skimming import (
 
 REPLAYS = Check(
     id="status-replays",
-    rule="A status changes only at a check, to what the check decides from the heartbeats received.",
+    rule="A status changes only at a check, to what the check decides from the heartbeats received; a host that is "
+    "listed stays so.",
     source=("pull-queries.md#status-replays", "pull-queries.md#tail-decides", "pull-queries.md#slots"),
-    fact="a decision of a check, or a query routed, or a status shown, by what checks decided",
+    fact="a decision of a check, a query routed or a status shown by what checks decided, or a host listed again",
     sentence={
         "decided": "Node {node} decided at {stamp} that node {peer} is {said}, but the heartbeats that it had received "
         "say the opposite.",
         "unlisted": "Node {node} decided at {stamp} about node {peer}, which it had not listed.",
+        "again": "Node {node} listed node {peer} at {stamp}, which it had listed before.",
         "shown": "Node {node} showed a status of {host} that differs from the result of its last check.",
         "view": "Node {node} routed operation {op} by a status of {host} that differs from the result of its last "
         "check.",
@@ -504,6 +506,10 @@ class StatusFold(SkimmingFold[_Rows]):
             servers, pairs = self._state.servers, self._state.pairs
             if pairs.status[e.pair] < 0:
                 servers.statuses[e.who] += e.other != e.who
+            if pairs.listed[e.pair] >= 0:
+                again = {"node": e.node, "peer": e.peer, "stamp": e.stamp}
+                self._tallies[REPLAYS.id].judged += 1
+                self._tallies[REPLAYS.id].violation(int(pairs.listed[e.pair]), e.seq, way="again", **again)
             servers.listed[e.who] += pairs.listed[e.pair] < 0
             pairs.status[e.pair], pairs.updated[e.pair], pairs.listed[e.pair] = 1, e.stamp, e.seq
         elif e.kind in (_ROUTE, _SHOWN):

@@ -388,8 +388,8 @@ class OperationsFold(KernelFold):
         self._numbers = empty_table()
         self._clients = _Clients(*(np.full(8, _blank(name), dtype=np.int64) for name in _Clients._fields))
         self._pages_used = _Pages(np.zeros(8, dtype=np.int64))
-        starts = (np.full(1, start, dtype=np.int64) for start in (0, 0, -1, _EARLIEST, -1, _LATEST))
-        self._counts = _Counts(*starts, answers=np.zeros(5, dtype=np.int64))
+        starts = [0], [0], [-1], [_EARLIEST], [-1], [_LATEST], [0] * 5
+        self._counts = _Counts(*(np.array(start, dtype=np.int64) for start in starts))
 
     def run(self, columns: Columns) -> None:
         """Judge the next events, in order, once there is room for their clients and numbers of operations."""
