@@ -147,6 +147,22 @@ def test_a_row_is_the_same_however_it_is_written(damage: int) -> None:
     assert ("violated=0" in outcomes.pop()) == (damage == 0)
 
 
+def test_offsets_that_meet_in_the_table_of_puts_are_two() -> None:
+    table, configuration = recorded("reference-default")
+    rows = table.to_pylist()
+    change = next(row for row in rows if '"key":"' in (row["text"] or "") and row["kind"] == "changelog")
+    record = json.loads(change["text"])
+    for offset, value in ((5, "a"), (5 + (1 << 44), "b"), (5, "b"), (5 + (1 << 44), "a")):
+        said = json.dumps(record | {"source": offset + (1 << 45), "value": value}, separators=(",", ":"))
+        rows.append(change | {"seq": len(rows), "time": rows[-1]["time"], "text": said})
+    odd = pa.Table.from_pylist(rows, schema=table.schema)
+    for compiled in (False, True):
+        verdict = check(odd, ["put-as-written"], configuration=configuration, compiled=compiled)
+        (outcome,) = (each for each in verdict.checks if each.id == "put-as-written")
+        changed = ["holds another row" in violation.sentence for violation in outcome.violations]
+        assert changed == [False, False, True, True]
+
+
 @pytest.mark.parametrize("name", ["reference-default", "reference-shipped", "cluster-kill-active"])
 def test_many_queries_are_plain(name: str) -> None:
     plain, table = found(recorded(name)[0])
