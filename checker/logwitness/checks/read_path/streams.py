@@ -232,6 +232,7 @@ class Streams:
         self._logged: dict[int, Mapping[int, int]] = {}
         self._emptied: dict[int, int] = {}  # by version: how often a shard had become empty by then
         self._newest: Mapping[int, int] = {}
+        self._said = 0  # the newest version of the event log that came with an answer, whoever's
         self._given_up = MAX_OFFSET  # the version of the event log by which copysets may differ for good
         self._of: dict[int, Stream] = {}
         self._hearing = hearing.nothing_heard()
@@ -358,8 +359,7 @@ class Streams:
 
     def known_by(self, stream: Stream) -> tuple[Kind, ...]:
         """The kinds of events by which the statuses of shards are known, of those that there must have been."""
-        without_data = int(self._hearing.run[hearing.WITHOUT_DATA])  # the event log says when they have it again
-        some = max(stream.version, stream.answers[0], len(self._logged), without_data) > 0
+        some = max(stream.version, stream.answers[0], self._said, len(self._logged)) > 0
         versions = (Kind.EVENT_LOG, Kind.STREAM_STATUSES) if some else ()
         closing = any(each.reading for shard, each in stream.shards.items() if stream.statuses.get(shard))
         return (*versions, Kind.STREAM_CLOSED) if closing else versions
@@ -397,6 +397,7 @@ class Streams:
             stream.listed = e.shards
 
     def _started(self, stream: Stream, e: Rows) -> None:
+        self._said = max(self._said, e.version)
         each = stream.shards.get(e.peer)
         if each is None or each.filter != e.filter:
             return
