@@ -1,0 +1,382 @@
+"""What streams hear from a shard against what that shard says it shipped them, by the START that it answers.
+
+A shard ships in order, and between a START and the next one nothing is lost, doubled or overtaken. A shard that was
+cut off may have lost the end of its record: what is missing there is held against it only once it records something
+more in the life in which it was asked.
+
+Sources: read-path.md#heard-was-shipped, read-path.md#in-order-shipping.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from loghistory.schema import Kind
+from loghistory.vocabularies.read_path import AnswerWord, HeardWord
+
+from ..codes import REASONS, code, lookup, word_code
+from ..columns import Ints
+from ..contract import Check, Family, Setting, Verdicts
+from ..hashing import Table, all_grown, empty_table, place_of, roomy, row_of
+from ..kernel import kernel, part
+from .nodesets import all_lsns_said
+from .protocol import NOWHERE, READ_PATH, Cells, StreamFold, no_rows, shown
+
+SHIPPED = Check(
+    id="heard-was-shipped",
+    rule="What a stream hears from a shard was shipped to it before, in answer to the same START, in that order and with "
+    "nothing left out; gaps begin where what was said before ends, and who refuses START sends nothing.",
+    source=("read-path.md#heard-was-shipped", "read-path.md#in-order-shipping"),
+    fact="a record or a gap that a stream heard in answer to its last START, or one shipped that it passed over",
+    sentence={
+        "unshipped": "Stream {op} heard the record at {lsn} from shard {peer}, which had not shipped it.",
+        "left out": "Shard {peer} shipped stream {op} the record at {lsn}, but the stream heard from behind it first.",
+        "late": "Shard {peer} shipped stream {op} the record at {lsn}, but the stream had heard all before {next} from "
+        "it.",
+        "elsewhere": "Stream {op} heard from shard {peer} of a gap that begins at {lsn}, but {next} was next.",
+        "refused": "Shard {peer} had refused to send stream {op} anything, but it heard from it of {lsn}.",
+    },
+    kinds=(Kind.STREAM_START, Kind.STREAM_HEARD, Kind.SHIP),
+    columns=("node", "op", "peer", "filter", "offset"),
+)
+CHECKS = (SHIPPED,)
+
+_ENDS = (Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR)
+_SIGNS = (Kind.COPY, Kind.PURGE, Kind.TRIM_POINT, Kind.SEAL, Kind.SHIP)
+_STREAM = (Kind.STREAM_START, Kind.STREAM_STARTED, Kind.STREAM_HEARD, Kind.TAKES_PART)
+_START, _STARTED, _HEARD, _TAKES_PART = map(code, _STREAM)
+_SHIP = code(Kind.SHIP)
+_OWN = frozenset({*_ENDS, *_SIGNS, *_STREAM})
+_IS_WANTED, _IS_END, _IS_SIGN = lookup(_OWN), lookup(_ENDS), lookup(_SIGNS)
+_RECORD, _DAMAGED = word_code(HeardWord.RECORD), word_code(HeardWord.DAMAGED)
+_NO_RECORDS, _UNSURE, _TRIM = map(word_code, (HeardWord.NO_RECORDS, HeardWord.UNDER_REPLICATED, HeardWord.TRIM))
+_REFUSALS = (REASONS[AnswerWord.REBUILDING], REASONS[AnswerWord.FAILED])
+
+
+class _Rows(NamedTuple):
+    """The columns that are read."""
+
+    seq: Cells
+    kind: Cells
+    node: Cells
+    op: Cells
+    peer: Cells
+    f: Cells
+    offset: Cells
+    last_offset: Cells
+    value: Cells
+    filter: Cells
+    reason: Cells
+
+
+class _Asked(NamedTuple):
+    """By row of a stream and a shard: the last START, and what was heard since the first one of its filter version."""
+
+    seq: Ints
+    reader: Ints
+    filter: Ints
+    times: Ints  # that START was sent with this filter version: what answers which is plain where it is 1
+    next: Ints  # behind what was heard
+    last: Ints  # and the event: START, or what was heard last
+    refused: Ints  # the answer, if the shard sends nothing; -1
+    first: Ints  # place of what is on its way
+    end: Ints
+
+
+class _Way(NamedTuple):
+    """Records that were shipped and not heard yet, in the order in which they were shipped."""
+
+    lsn: Ints
+    seq: Ints
+    after: Ints
+
+
+class _State(NamedTuple):
+    """What the loop knows; the numbers of ``run`` are named below."""
+
+    streams: Table
+    pairs: Table  # by row of a stream and shard
+    asked: _Asked
+    way: _Way
+    named: Ints  # LSNs that the `ship` events of these rows name
+    upto: Ints  # and where those of each event end
+    run: Ints
+
+
+_STREAMS, _PAIRS, _PLACES, _FREE, _NAMED, _WAITS = range(6)
+"""How many streams, pairs and places there are; the first place that is free again; how many of the rows' `ship`
+events were taken; records that wait for a sign of their shard."""
+
+
+@part
+def _key(stream: int, shard: int) -> int:
+    return int(stream) << 32 | (shard & 0xFFFFFFFF)
+
+
+@part
+def _pair(state: _State, op: int, shard: int) -> int:
+    """The row of a stream and a shard that it asked; -1."""
+    stream = state.streams.rows[place_of(state.streams, op)]
+    if stream < 0:
+        return -1
+    row: int = state.pairs.rows[place_of(state.pairs, _key(stream, shard))]
+    return row
+
+
+@part
+def _drop(state: _State, row: int) -> None:
+    """What is first on its way is not any more."""
+    place = state.asked.first[row]
+    state.asked.first[row] = state.way.after[place]
+    state.way.after[place] = state.run[_FREE]
+    state.run[_FREE] = place
+
+
+@part
+def _push(state: _State, row: int, lsn: int, seq: int) -> None:
+    """A record is on its way."""
+    place = state.run[_FREE]
+    if place >= 0:
+        state.run[_FREE] = state.way.after[place]
+    else:
+        place = state.run[_PLACES]
+        state.run[_PLACES] += 1
+    state.way.lsn[place], state.way.seq[place], state.way.after[place] = lsn, seq, -1
+    if state.asked.first[row] < 0:
+        state.asked.first[row] = place
+    else:
+        state.way.after[state.asked.end[row]] = place
+    state.asked.end[row] = place
+
+
+@part
+def _asks(state: _State, rows: _Rows, i: int) -> None:
+    """A stream sends START."""
+    stream = row_of(state.streams, state.run[_STREAMS:], rows.op[i])
+    row = row_of(state.pairs, state.run[_PAIRS:], _key(stream, rows.peer[i]))
+    asked = state.asked
+    asked.seq[row] = rows.seq[i]
+    if asked.times[row] and asked.filter[row] == rows.filter[i] and asked.reader[row] == rows.node[i]:
+        asked.times[row] += 1
+        return
+    while asked.first[row] >= 0:
+        _drop(state, row)
+    asked.reader[row], asked.filter[row], asked.times[row] = rows.node[i], rows.filter[i], 1
+    asked.next[row], asked.last[row], asked.refused[row] = rows.offset[i], rows.seq[i], -1
+
+
+@part
+def _arrives(state: _State, row: int, lsn: int) -> bool:
+    """Whether a record is on its way; then it and all before it are not any more."""
+    place = state.asked.first[row]
+    while place >= 0 and state.way.lsn[place] != lsn:
+        place = state.way.after[place]
+    if place < 0:
+        return False
+    while state.asked.first[row] != place:
+        _drop(state, row)
+    _drop(state, row)
+    return True
+
+
+@part
+def _hears(state: _State, rows: _Rows, i: int, judged: Ints) -> bool:
+    """A stream hears something; whether it is plain that it was shipped."""
+    row = _pair(state, rows.op[i], rows.peer[i])
+    asked, f = state.asked, rows.f[i]
+    if row < 0 or asked.filter[row] != rows.filter[i] or asked.reader[row] != rows.node[i]:
+        return True
+    record, alone = f in (_RECORD, _DAMAGED), asked.times[row] == 1
+    if not record and (not alone or f not in (_NO_RECORDS, _UNSURE, _TRIM)):
+        return True
+    lsn, last = rows.offset[i], rows.last_offset[i]
+    if alone:
+        first = asked.first[row]
+        if asked.refused[row] >= 0 or (first >= 0 and state.way.lsn[first] < (lsn if record else last + 1)):
+            return False
+        if not record and lsn != asked.next[row]:
+            return False
+    if record and not _arrives(state, row, lsn):
+        return False
+    asked.next[row], asked.last[row] = (max(asked.next[row], lsn + 1) if record else last + 1), rows.seq[i]
+    judged[0] += 1
+    return True
+
+
+@part
+def _ships(state: _State, rows: _Rows, i: int) -> bool:
+    """A shard ships records; False if a stream has heard all before behind one of them, and then nothing changes."""
+    first, last = state.upto[state.run[_NAMED]], state.upto[state.run[_NAMED] + 1]
+    row, asked = _pair(state, rows.op[i], rows.node[i]), state.asked
+    if row >= 0 and asked.filter[row] == rows.filter[i] and asked.reader[row] == rows.peer[i]:
+        if asked.times[row] == 1:
+            for place in range(first, last):
+                if state.named[place] < asked.next[row]:
+                    return False
+        for place in range(first, last):
+            _push(state, row, state.named[place], rows.seq[i])
+    state.run[_NAMED] += 1
+    return True
+
+
+@kernel
+def _skim(rows: _Rows, at: int, state: _State, judged: Ints) -> int:
+    for i in range(at, len(rows.kind)):
+        kind = rows.kind[i]
+        if not _IS_WANTED[kind]:
+            continue
+        if kind == _HEARD:
+            if not _hears(state, rows, i, judged):
+                return i
+        elif _IS_SIGN[kind]:
+            if state.run[_WAITS] or (kind == _SHIP and not _ships(state, rows, i)):
+                return i
+        elif kind == _START:
+            _asks(state, rows, i)
+        elif kind != _STARTED or rows.reason[i] in _REFUSALS:
+            return i
+    return len(rows.kind)
+
+
+class _Waiting(NamedTuple):
+    """A record that was heard, which a sign of its shard would show not to have been shipped."""
+
+    start: int
+    heard: int
+    found: dict[str, object]
+
+
+class ConversationFold(StreamFold[_Rows]):
+    """Judges what streams hear of shards; see the module."""
+
+    checks = CHECKS
+    wanted = _IS_WANTED
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting, _Rows)
+        self._tally = self.tallies[SHIPPED.id]
+        named, upto = (np.zeros(0, dtype=np.int64) for _ in range(2))
+        run = np.array([0, 0, 0, NOWHERE, 0, 0], dtype=np.int64)
+        self._state = _State(empty_table(), empty_table(), no_rows(_Asked), no_rows(_Way), named, upto, run)
+        self._waiting: dict[int, list[_Waiting]] = {}  # by shard
+        self._began: dict[int, int] = {}  # by node: the event by which its life began, unless that is over
+
+    def make_room(self, rows: _Rows) -> None:
+        """See `StreamFold`."""
+        state, ships = self._state, rows.kind == _SHIP
+        starts = int(np.count_nonzero(rows.kind == _START))
+        said = rows.value[ships], rows.offset[ships], rows.last_offset[ships]
+        named, upto = all_lsns_said(self.words, *said, self.compiled)
+        streams, pairs, places = state.run[:3].tolist()
+        state.run[_NAMED] = 0
+        self._state = _State(
+            roomy(state.streams, streams, starts, self.compiled),
+            roomy(state.pairs, pairs, starts, self.compiled),
+            all_grown(state.asked, pairs, starts, lambda name: -1 if name == "first" else 0),
+            all_grown(state.way, places, len(named), lambda _: 0),
+            named,
+            upto,
+            state.run,
+        )
+
+    def skim(self, rows: _Rows, at: int) -> int:
+        """See `StreamFold`."""
+        return _skim.form(self.compiled)(rows, at, self._state, self.judged)
+
+    def take(self, e: _Rows) -> None:
+        """See `StreamFold`."""
+        if e.kind == _TAKES_PART or _IS_END[e.kind]:
+            self._turns(e)
+        elif e.kind == _HEARD:
+            self._hears(e)
+        elif e.kind == _STARTED:
+            row = _pair(self._state, e.op, e.peer)
+            asked = self._state.asked
+            if row >= 0 and asked.filter[row] == e.filter and asked.reader[row] == e.node:
+                asked.refused[row] = e.seq
+        else:
+            for start, heard, found in self._over(e.node):
+                self._tally.judged += 1
+                self._tally.violation(start, heard, e.seq, way="unshipped", rests_on=(Kind.SHIP,), **found)
+            if e.kind == _SHIP and not _ships(self._state, _Rows(*([cell] for cell in e)), 0):
+                self._ships(e)
+
+    def _over(self, node: int) -> list[_Waiting]:
+        """What waits for a node waits no longer."""
+        waiting = self._waiting.pop(node, [])
+        self._state.run[_WAITS] -= len(waiting)
+        return waiting
+
+    def _turns(self, e: _Rows) -> None:
+        """A life begins or ends."""
+        self._tally.unjudged += len(self._over(e.node))
+        self._began.pop(e.node, None)
+        if e.kind == _TAKES_PART:
+            self._began[e.node] = e.seq
+
+    def _of(self, e: _Rows, shard: int, lsn: int) -> dict[str, object]:
+        return {"op": e.op, "peer": shard, "lsn": shown(lsn)}
+
+    def _hears(self, e: _Rows) -> None:
+        """A stream hears what was perhaps not shipped to it."""
+        state, asked, way = self._state, self._state.asked, self._state.way
+        row, record = _pair(state, e.op, e.peer), e.f in (_RECORD, _DAMAGED)
+        start, begins = int(asked.seq[row]), self._of(e, e.peer, e.offset)
+        if asked.times[row] == 1:
+            if asked.refused[row] >= 0:
+                self._tally.judged += 1
+                self._tally.violation(start, int(asked.refused[row]), e.seq, way="refused", **begins)
+                return
+            while (place := int(asked.first[row])) >= 0 and way.lsn[place] < (
+                e.offset if record else e.last_offset + 1
+            ):
+                found = self._of(e, e.peer, int(way.lsn[place]))
+                self._tally.judged += 1
+                self._tally.violation(start, int(way.seq[place]), e.seq, way="left out", **found)
+                _drop(state, row)
+        if record and not _arrives(state, row, e.offset):
+            if self._began.get(e.peer, start) < start:
+                self._waiting.setdefault(e.peer, []).append(_Waiting(start, e.seq, begins))
+                state.run[_WAITS] += 1
+            else:
+                self._tally.unjudged += 1
+        else:
+            self._tally.judged += 1
+            if not record and e.offset != asked.next[row]:
+                before = int(asked.next[row])
+                events = start, int(asked.last[row]), e.seq
+                self._tally.violation(*events, way="elsewhere", next=shown(before), **begins)
+        asked.next[row] = max(int(asked.next[row]), e.offset + 1) if record else e.last_offset + 1
+        asked.last[row] = e.seq
+
+    def _ships(self, e: _Rows) -> None:
+        """A shard ships what is behind the stream."""
+        state, asked = self._state, self._state.asked
+        first, last = state.upto[state.run[_NAMED] : state.run[_NAMED] + 2].tolist()
+        state.run[_NAMED] += 1
+        row = _pair(state, e.op, e.node)
+        for lsn in state.named[first:last].tolist():
+            if lsn >= asked.next[row]:
+                _push(state, row, lsn, e.seq)
+                continue
+            found = self._of(e, e.node, lsn) | {"next": shown(int(asked.next[row]))}
+            self._tally.judged += 1
+            self._tally.violation(int(asked.seq[row]), int(asked.last[row]), e.seq, way="late", **found)
+
+    def finish(self) -> Verdicts:
+        """See `StreamFold`."""
+        self._tally.unjudged += sum(map(len, self._waiting.values()))
+        return super().finish()
+
+
+FAMILY = Family(
+    "read_path_conversations",
+    CHECKS,
+    _OWN,
+    ("node", "op", "peer", "f", "offset", "last_offset", "value", "filter", "reason"),
+    ConversationFold,
+    READ_PATH,
+    reads_texts=True,
+)
