@@ -26,8 +26,8 @@ from .protocol import NOWHERE, READ_PATH, Cells, StreamFold, no_rows, shown
 
 SHIPPED = Check(
     id="heard-was-shipped",
-    rule="What a stream hears from a shard was shipped to it before, in answer to the same START, in that order and with "
-    "nothing left out; gaps begin where what was said before ends, and who refuses START sends nothing.",
+    rule="What a stream hears from a shard was shipped to it before, in answer to the same START, in that order and "
+    "with nothing left out; gaps begin where what was said before ends, and who refuses START sends nothing.",
     source=("read-path.md#heard-was-shipped", "read-path.md#in-order-shipping"),
     fact="a record or a gap that a stream heard in answer to its last START, or one shipped that it passed over",
     sentence={
