@@ -12,8 +12,8 @@ from loghistory import HybridClock
 from quorumlog.events import Started, TimerFired
 from quorumlog.node.driver import Place
 from quorumlog.node.recording import NoHistory
-from quorumlog.node.sessions import Session
-from quorumlog.node.wire import RESULTS, AppendCall, AppendResult
+from quorumlog.node.sessions import MAX_OPEN_CALLS, Session
+from quorumlog.node.wire import RESULTS, AppendCall, AppendResult, TailCall
 from quorumlog.quorum import Voters
 from quorumlog.raft.core import RaftCore
 from quorumlog.raft.driver import RaftDriver
@@ -123,6 +123,27 @@ def test_a_client_whose_append_waits_for_memory_is_not_read_from(tmp_path: Path)
             while len(connection.answers) < 2:
                 await asyncio.sleep(0.01)
         assert all(isinstance(each, AppendResult) for each in connection.answers)
+        await leader.driver.stop()
+
+    asyncio.run(body())
+
+
+def test_a_client_with_too_many_open_calls_is_read_from_again_once_they_are_answered(tmp_path: Path) -> None:
+    async def body() -> None:
+        leader, connection = Leader(tmp_path), Connection()
+        await leader.elected()
+        session = Session(leader.driver, connection, 0, lambda: False)
+        session.calls([TailCall(number) for number in range(MAX_OPEN_CALLS - 1)])
+        assert connection.reading
+        session.calls([TailCall(MAX_OPEN_CALLS)])
+        assert not connection.reading
+        async with asyncio.timeout(5):
+            while len(connection.answers) < MAX_OPEN_CALLS:
+                sequence = leader.core.progress[1].sequence
+                answer = AppendReply(leader.core.term, sequence, success=True, match=0, flushed=0, dirty=0)
+                leader.driver.received(1, [answer])
+                await asyncio.sleep(0.01)
+        assert connection.reading
         await leader.driver.stop()
 
     asyncio.run(body())
