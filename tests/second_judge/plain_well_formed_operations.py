@@ -101,11 +101,16 @@ def reads_add_up(history: History) -> Count:
 def appends_as_asked(history: History) -> Count:
     """An append is given as many offsets as it asked for, in the term it expected; the last one may be left out as long
     as no answer has stated one. A count of 1 in its answer may be the batch. What some answers state the others do too,
-    and only who expected a term is refused for it."""
+    and only who expected a term is refused for it, if any say what they expect."""
     count = Count()
     says_last = False
     answers: list[Event] = []
+    expected, unexpected = 0, 0
     for e, before in _answers(history):
+        ends = e.kind in ("ok", "fail", "info")
+        if ends and before is not None and _is_of(e, before) and before.begun.f == "append":
+            expected += before.begun.term is not None
+            unexpected += before.begun.term is None and e.kind == "fail" and e.reason == "term_mismatch"
         if e.kind == "ok" and before is not None and _is_of(e, before) and before.begun.f == "append":
             begun = before.begun
             answers.append(e)
@@ -121,8 +126,7 @@ def appends_as_asked(history: History) -> Count:
                 right.append(begun.term == e.term)
             if right:
                 count += JUDGED if all(right) else JUDGED + VIOLATED
-        elif e.kind == "fail" and e.reason == "term_mismatch" and before is not None and _is_of(e, before):
-            count += UNJUDGED if before.begun.f == "append" and before.begun.term is None else Count()
+    count += Count(unjudged=unexpected if expected else 0)
     for stated in ([e.offset is not None for e in answers], [e.term is not None for e in answers]):
         count += Count(unjudged=stated.count(False)) if any(stated) else Count()
     return count.if_shown(lacks=count.unjudged > 0)

@@ -45,8 +45,9 @@ _OPEN, _UNKNOWN = 0, 1
 _EARLIEST, _LATEST = -(1 << 63), (1 << 63) - 1
 _ROWS = code(Kind.ROWS)
 _TERM_MISMATCH = REASONS[Refusal.TERM_MISMATCH]
-_PLACED, _UNPLACED, _IN_TERM, _IN_NONE, _UNEXPECTED = range(5)
-"""Answers ok to appends with an offset, without one, with a term, without one; refusals for a term that none states."""
+_PLACED, _UNPLACED, _IN_TERM, _IN_NONE, _EXPECTED, _UNEXPECTED = range(6)
+"""Answers ok to appends with an offset, without one, with a term, without one; appends that ended and state the term
+that they expect, and refusals for the term of those that do not."""
 _PAGE = 5  # bits of a number of an operation that say its place in a page
 
 
@@ -370,8 +371,11 @@ def _scan(
             _adds_up(clients, client, columns, i, found)
         elif kind == OK and clients.f[client] == F_APPEND:
             _as_asked(clients, counts, client, columns, i, found)
-        elif kind == FAIL and columns.reason[i] == _TERM_MISMATCH and clients.term[client] == NULL:
-            counts.answers[_UNEXPECTED] += clients.f[client] == F_APPEND
+        if clients.f[client] == F_APPEND:
+            if clients.term[client] != NULL:
+                counts.answers[_EXPECTED] += 1
+            elif kind == FAIL and columns.reason[i] == _TERM_MISMATCH:
+                counts.answers[_UNEXPECTED] += 1
         clients.status[client] = _UNKNOWN if kind == INFO else _NO_OPERATION
         clients.end_seq[client] = columns.seq[i]
     counts.time[0], counts.time_seq[0] = before, before_seq
@@ -388,7 +392,7 @@ class OperationsFold(KernelFold):
         self._numbers = empty_table()
         self._clients = _Clients(*(np.full(8, _blank(name), dtype=np.int64) for name in _Clients._fields))
         self._pages_used = _Pages(np.zeros(8, dtype=np.int64))
-        starts = [0], [0], [-1], [_EARLIEST], [-1], [_LATEST], [0] * 5
+        starts = [0], [0], [-1], [_EARLIEST], [-1], [_LATEST], [0] * 6
         self._counts = _Counts(*(np.array(start, dtype=np.int64) for start in starts))
 
     def run(self, columns: Columns) -> None:
@@ -406,13 +410,13 @@ class OperationsFold(KernelFold):
 
     def end(self) -> None:
         """Count what answers to appends leave out, and what appends did not say that they expect."""
-        unplaced, in_none = self._left_out()
-        self.found.unjudged[ASKED] += unplaced + in_none + self._counts.answers[_UNEXPECTED]
+        self.found.unjudged[ASKED] += sum(self._left_out())
 
-    def _left_out(self) -> tuple[int, int]:
-        """How many answers ok to appends lack the offset, and the term, that others state."""
-        placed, unplaced, in_term, in_none, _ = self._counts.answers.tolist()
-        return unplaced if placed else 0, in_none if in_term else 0
+    def _left_out(self) -> tuple[int, int, int]:
+        """How many answers ok to appends lack the offset, and the term, and how many appends that were refused for
+        their term lack it, where others state them."""
+        placed, unplaced, in_term, in_none, expected, unexpected = self._counts.answers.tolist()
+        return unplaced if placed else 0, in_none if in_term else 0, unexpected if expected else 0
 
     def void(self) -> dict[int, str]:
         """A history without any observation does not tell what reads were given."""
@@ -422,10 +426,11 @@ class OperationsFold(KernelFold):
     def lacking(self) -> dict[int, str]:
         """What began before the record did; what answers to appends leave out, and what appends expected."""
         lacking = {COMPLETES: BEGINS_LATE} if self.found.unjudged[COMPLETES] else {}
-        missing = [name for name, left_out in zip(("offset", "term"), self._left_out(), strict=True) if left_out]
+        *answers, unexpected = self._left_out()
+        missing = [name for name, left_out in zip(("offset", "term"), answers, strict=True) if left_out]
         if missing:
             lacking[ASKED] = f"some answers to appends state no {' and no '.join(missing)}, as others do"
-        elif self._counts.answers[_UNEXPECTED]:
+        elif unexpected:
             lacking[ASKED] = "an append was refused as term_mismatch, but no term that it expected is recorded"
         return lacking
 
