@@ -6,6 +6,7 @@ Its logs are at ports where nobody listens, so that it holds nothing; what it is
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -13,7 +14,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,10 @@ import httpx2
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from loghistory import open_run
 from quorumlog.pull_queries.server import configuration, http, listener
@@ -136,6 +141,7 @@ def refused(answer: httpx2.Response, status: int, said: str) -> None:
     assert (body["@type"], body["error_code"]) == ("generic_error", 100 * status)
     assert said in body["message"]
     assert "\n" not in body["message"]
+    assert len(body["message"]) < 300
 
 
 DEEP = b'{"table":"T","properties":{"x":' + b"[" * 20_000 + b"]" * 20_000 + b"}}"
@@ -182,6 +188,37 @@ REFUSED = [
     ("internal", "POST", "/query", {"table": "T"}, 400, "partitions is missing in a forwarded query"),
     ("internal", "POST", "/query", {"table": "T", "partitions": [-1]}, 400, "$.partitions[0]"),
     ("internal", "POST", "/query", {"table": "T", "partitions": [7]}, 400, "there is no partition 7"),
+    ("internal", "POST", "/query", {"table": "T", "partitions": [0] * 1000}, 400, "a partition is named twice"),
+    *(
+        (
+            "public",
+            "POST",
+            "/query",
+            {"table": "T", "properties": {"acceptable.offset.lag": bound}},
+            400,
+            "whole number",
+        )
+        for bound in ("9\n" * 100_000, [[1]] * 100_000, {"x" * 100_000: 1})
+    ),
+    ("public", "POST", "/query", b'{"table":"T","properties":{"acceptable.offset.lag":NaN}}', 400, "malformed"),
+    (
+        "public",
+        "POST",
+        "/query",
+        {"table": "T", "filter": {"column": "v" * 9999, "op": "=", "value": 1}},
+        400,
+        "k and v",
+    ),
+    (
+        "public",
+        "POST",
+        "/query",
+        {"table": "T", "filter": {"column": "v", "op": "=" * 9999, "value": 1}},
+        400,
+        "one of",
+    ),
+    ("public", "POST", "/query", b'{"table":"T","keys":["\\ud800 alone"]}', 400, "surrogate"),
+    ("public", "GET", "/" + "x" * 60_000, b"", 404, "there is no /xxx"),
 ]
 
 
@@ -245,6 +282,17 @@ def test_large_bodies_are_not_read(proposal: Served, port: str) -> None:
     refused(proposal.ask("internal", "POST", "/heartbeat", b" " * 5000), 413, "larger than 4096 bytes")
 
 
+@pytest.mark.parametrize(
+    "body", [b"content-length: %d\r\n\r\n%s", b"transfer-encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n"]
+)
+def test_who_sends_all_before_it_reads_hears_that_it_is_too_large(proposal: Served, body: bytes) -> None:
+    for size in (2, 9, 30):
+        large = b"x" * (size * http.MAX_QUERY_BYTES)
+        with socket.create_connection(proposal.place("public"), timeout=10) as client:
+            client.sendall(b"POST /query HTTP/1.1\r\nhost: h\r\n" + body % (len(large), large))
+            assert client.recv(65536).startswith(b"HTTP/1.1 413 ")
+
+
 def test_a_large_body_that_is_announced_is_refused_before_it_comes(proposal: Served) -> None:
     head = f"POST /query HTTP/1.1\r\nhost: h\r\ncontent-length: {http.MAX_QUERY_BYTES + 1}\r\n\r\n".encode()
     said, took = asyncio.run(sent(proposal.place("public"), head, 15))
@@ -300,6 +348,69 @@ def test_slow_clients_are_cut_off(proposal: Served) -> None:
         assert b"the body did not come within 5 s" in said
 
 
+async def sent_in_turn(place: tuple[str, int], parts: Sequence[bytes]) -> bytes:
+    """What comes back when each part is sent after an answer to those before, or after a moment without one."""
+    reader, writer = await asyncio.open_connection(*place)
+    said = b""
+    try:
+        for part in parts:
+            writer.write(part)
+            with contextlib.suppress(TimeoutError):
+                said += await asyncio.wait_for(reader.read(65536), 0.05)
+    except ConnectionError:
+        pass
+    finally:
+        writer.close()
+    return said
+
+
+CHUNKED = b" HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize("port", PORTS)
+@pytest.mark.parametrize("request_", [b"POST /nothing", b"GET /nothing", b"HEAD /nothing", b"POST /query"])
+@pytest.mark.parametrize("chunk", [b"zz\r\n", b"2\r\n{}zz", b"0\r\n\r\n\0\r\n\r\n"])
+def test_a_body_that_is_no_http_leaves_it_serving(proposal: Served, port: str, request_: bytes, chunk: bytes) -> None:
+    """With the request, and when that has been answered, or nearly, already."""
+    together = asyncio.run(sent_in_turn(proposal.place(port), [request_ + CHUNKED + chunk]))
+    assert together.startswith(b"HTTP/1.1 4")
+    asyncio.run(sent_in_turn(proposal.place(port), [request_ + CHUNKED, chunk, b"more"]))
+    assert proposal.ask("public", "GET", "/clusterStatus").status_code == 200
+    assert proposal.process.poll() is None
+
+
+def test_what_is_no_http_is_refused_as_all_else_is(proposal: Served) -> None:
+    said = asyncio.run(sent_in_turn(proposal.place("public"), [b"\x16\x03\x01\x02\0\r\n\r\n"]))
+    head, _, body = said.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    refused(httpx2.Response(400, content=body), 400, "no request in HTTP/1.1 that can be read")
+
+
+def test_who_asks_much_and_reads_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "IDLE_SECONDS", 0.2)
+
+    async def body() -> None:
+        async def much(_: Request) -> Response:
+            return Response(b"x" * 300_000)
+
+        port = listener.take_port(("127.0.0.1", 0), shared=False)
+        serves = listener.Listener(Starlette(routes=[Route("/", much)]))
+        serving_ = asyncio.create_task(serves.serve(sockets=[port]))
+        connections = serves.server_state.connections
+        while not serves.started:
+            await asyncio.sleep(0.01)
+        with socket.create_connection(port.getsockname()) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nhost: h\r\n\r\n" * 100)
+            for there in (True, False):
+                async with asyncio.timeout(10):
+                    while bool(connections) != there:
+                        await asyncio.sleep(0.01)
+        serves.should_exit = True
+        await serving_
+
+    asyncio.run(body())
+
+
 def test_headers_without_end_are_cut_off(proposal: Served) -> None:
     said, took = asyncio.run(sent(proposal.place("public"), b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 20_000, 10))
     assert took < 2
@@ -333,11 +444,16 @@ REQUESTS = st.builds(
 
 
 @settings(max_examples=40, deadline=None)
-@given(data=st.binary(max_size=200) | REQUESTS, port=st.sampled_from(PORTS))
-def test_any_bytes_on_either_port_leave_it_serving(proposal: Served, data: bytes, port: str) -> None:
+@given(data=st.binary(max_size=200) | REQUESTS, cut=st.integers(0, 200), port=st.sampled_from(PORTS))
+def test_any_bytes_on_either_port_leave_it_serving(proposal: Served, data: bytes, cut: int, port: str) -> None:
     with socket.create_connection(proposal.place(port), timeout=5) as connection:
-        connection.sendall(data)
-        connection.shutdown(socket.SHUT_WR)
+        connection.sendall(data[:cut])
+        if cut < len(data):
+            time.sleep(0.01)
+            with contextlib.suppress(ConnectionError):
+                connection.sendall(data[cut:])
+        with contextlib.suppress(OSError):
+            connection.shutdown(socket.SHUT_WR)
         connection.settimeout(0.05)
         try:
             said = connection.recv(65536)

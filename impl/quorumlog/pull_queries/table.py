@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
+from reprlib import repr as short
 
 import msgspec
 
@@ -171,9 +172,9 @@ class Filter(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if self.column not in ("k", "v"):
-            raise ValueError(f"column is {self.column!r}; the columns are k and v")
+            raise ValueError(f"column is {short(self.column)}; the columns are k and v")
         if self.op not in _COMPARE:
-            raise ValueError(f"op is {self.op!r}; write one of {' '.join(_COMPARE)}")
+            raise ValueError(f"op is {short(self.op)}; write one of {' '.join(_COMPARE)}")
 
     def admits(self, key: str, value: Value) -> bool:
         """Whether the comparison holds for a row; between a word and a number only ``!=`` does."""

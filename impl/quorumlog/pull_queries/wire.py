@@ -7,6 +7,7 @@ is wrong, and fields that nobody knows are passed over. Source: pull-queries.md#
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from reprlib import repr as short
 from typing import Annotated, Any
 
 import msgspec
@@ -119,7 +120,7 @@ def decode_report(body: bytes) -> ReportReceived:
     for name, lags in said.host_store_lags.state_store_lags.items():
         query, hash_, store = name.partition("#")
         if not hash_:
-            raise BadRequestError(f"the store {name!r} is not of the form QUERY#STORE - at `$.hostStoreLags`")
+            raise BadRequestError(f"the store {short(name)} is not of the form QUERY#STORE - at `$.hostStoreLags`")
         for partition, lag in lags.lag_by_partition.items():
             position = Position(lag.current_offset_position, lag.end_offset_position)
             positions[Store(query, store), partition] = position
@@ -177,12 +178,14 @@ def decode_query(body: bytes, *, forwarded: bool) -> Asked:
     if forwarded != (said.partitions is not None):
         wrong = "is missing in a forwarded query" if forwarded else "is for servers only"
         raise BadRequestError(f"partitions {wrong} - at `$.partitions`")
+    if len(set(said.partitions or ())) < len(said.partitions or ()):
+        raise BadRequestError("a partition is named twice - at `$.partitions`")
     if said.keys is not None and said.filter is not None:
         raise BadRequestError("a query has keys or a filter, not both - at `$.filter`")
     bound = said.properties.get(BOUND)
     if bound is not None and (not isinstance(bound, int) or isinstance(bound, bool) or not 0 <= bound < 2**63):
         raise BadRequestError(
-            f"{BOUND} is {bound!r}; it must be a whole number from 0 to {2**63 - 1} - at `$.properties`"
+            f"{BOUND} is {short(bound)}; it must be a whole number from 0 to {2**63 - 1} - at `$.properties`"
         )
     return Asked(said.table, Query(said.keys, said.filter, bound), said.partitions)
 

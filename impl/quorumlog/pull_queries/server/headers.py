@@ -40,5 +40,5 @@ def operation(headers: Mapping[str, str]) -> int | None:
     if said is None:
         return None
     if not (said.isascii() and said.isdecimal() and len(said) < 19):
-        raise BadRequestError(f"{OPERATION}: {said!r} is not the number of an operation")
+        raise BadRequestError(f"{OPERATION}: {said[:40]!r} is not the number of an operation")
     return int(said)

@@ -26,6 +26,8 @@ MAX_QUERY_BYTES = 1 << 20
 MAX_REPORT_BYTES = 1 << 20
 MAX_HEARTBEAT_BYTES = 4 << 10
 BODY_SECONDS = 5.0
+LINGER_SECONDS = 1.0
+"""How long what is too large is read, and thrown away, before that is said."""
 MAX_QUERIES = 256
 """Queries of clients at once."""
 MAX_HOSTS = 512
@@ -109,19 +111,23 @@ class Endpoints:
     async def _body(self, request: Request, most: int) -> bytes:
         """The body, and the sender's clock. Raises HTTPException and BadRequestError."""
         headers.merge(self._driver.history.clock, request.headers)
-        too_large = HTTPException(413, f"the body is larger than {most} bytes", _CLOSE)
         announced = request.headers.get("content-length", "0")
-        if announced.isdecimal() and int(announced[:19]) > most:
-            raise too_large
+        too_large = announced.isdecimal() and int(announced[:19]) > most
         found = bytearray()
         try:
-            async with asyncio.timeout(BODY_SECONDS):
+            async with asyncio.timeout(LINGER_SECONDS if too_large else BODY_SECONDS) as limit:
                 async for part in request.stream():
+                    if too_large:
+                        continue  # most clients read the answer only when they have sent all
                     found += part
                     if len(found) > most:
-                        raise too_large
+                        too_large = True
+                        limit.reschedule(asyncio.get_running_loop().time() + LINGER_SECONDS)
         except TimeoutError:
-            raise HTTPException(408, f"the body did not come within {BODY_SECONDS:g} s", _CLOSE) from None
+            if not too_large:
+                raise HTTPException(408, f"the body did not come within {BODY_SECONDS:g} s", _CLOSE) from None
+        if too_large:
+            raise HTTPException(413, f"the body is larger than {most} bytes", _CLOSE)
         return bytes(found)
 
     # -- the public port -----------------------------------------------------------------------------------------------

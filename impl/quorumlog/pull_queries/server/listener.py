@@ -12,22 +12,28 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from quorumlog.pull_queries.wire import error_body
 
 MAX_CONNECTIONS = 512
 HEADER_SECONDS = 5.0
 HEADER_BYTES = 16 << 10
 IDLE_SECONDS = 15
-"""How long a connection is kept after an answer."""
+"""How long a connection is kept after an answer, and while nobody reads one."""
+_UNREADABLE = error_body(400, "what came is no request in HTTP/1.1 that can be read")
 
 
 class _Connection(H11Protocol):
-    """A connection that is closed where a request does not come in time, or where there are too many."""
+    """A connection that is closed where a request does not come in time or cannot be read, where answers are not read,
+    or where there are too many."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._deadline: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
         if len(self.connections) > MAX_CONNECTIONS:
             transport.abort()
         else:
@@ -46,9 +52,30 @@ class _Connection(H11Protocol):
         if self.cycle is asked:
             self._await_request()  # also one that does not read its answer is closed
 
+    def pause_writing(self) -> None:
+        """Requests that came at once are answered one after the other, which waits for the client to read."""
+        super().pause_writing()
+        self._unread = self.loop.call_later(IDLE_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+        super().resume_writing()
+
+    def send_400_response(self, msg: str) -> None:
+        """Say so, unless an answer has begun already; what is being made is not sent any more."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            head = f"content-type: application/json\r\nconnection: close\r\ncontent-length: {len(_UNREADABLE)}"
+            self.transport.write(f"HTTP/1.1 400 Bad Request\r\n{head}\r\n\r\n".encode() + _UNREADABLE)
+        self.transport.close()
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
+        for timer in (self._deadline, self._unread):
+            if timer is not None:
+                timer.cancel()
         super().connection_lost(exc)
 
     def _await_request(self) -> None:
