@@ -385,6 +385,18 @@ def test_changelogs_are_folded_the_same(seed: int) -> None:
         assert msgspec.to_builtins(cut) == plain
 
 
+@pytest.mark.parametrize("name", ["reference-lagging", "reference-overtaken"])
+def test_a_query_whose_number_comes_again_is_judged_once(name: str) -> None:
+    table, configuration = recorded(name)
+    rows = table.to_pylist()
+    turn = max(at for at, row in enumerate(rows) if row["kind"] == "phase")
+    asked = [row for row in rows[:turn] if row["kind"] == "invoke" and row["f"] == "query"]
+    assert asked
+    for again in asked[:: len(asked) // 4 + 1]:
+        copy = [*rows[: turn + 1], again, *rows[turn + 1 :]]
+        same(pa.Table.from_pylist([row | {"seq": seq} for seq, row in enumerate(copy)], table.schema), configuration)
+
+
 def asked_for(query: dict[str, Any], row: list[Any]) -> bool:
     """Whether a query wants a row of its partition."""
     if query["keys"] is not None:

@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pyarrow as pa
 from damage import CLIENT
 from lives import falls_quiet
@@ -19,6 +20,7 @@ from loghistory import SCHEMA, HistoryError, open_run
 from loghistory.run import write_file
 from logwitness import check
 from logwitness.checks import house_families
+from logwitness.checks.kernel import available
 
 _MODULES = [import_module(file.stem) for file in sorted(Path(__file__).parent.glob("plain_*.py"))]
 
@@ -124,6 +126,19 @@ def fast(table: pa.Table, configuration: Mapping[str, Any], only: Sequence[str] 
         )
         for each in verdict.checks
     }
+
+
+def forms_differ(table: pa.Table, configuration: Mapping[str, Any], about: str) -> list[str]:
+    """What the loops of the checks say as machine code, and not as they stand, or the other way round: a sentence."""
+    if not available():
+        return []
+    one, other = (
+        msgspec.to_builtins(check(table, configuration=configuration, compiled=compiled)) for compiled in (False, True)
+    )
+    if one == other:
+        return []
+    pairs = zip(one["checks"], other["checks"], strict=True)
+    return [f"{about}: machine code differs about {[a['id'] for a, b in pairs if a != b] or 'the run'}"]
 
 
 def plain(events: list[Event], configuration: Mapping[str, Any], only: Sequence[str]) -> dict[str, Answer]:

@@ -2,6 +2,8 @@
 
     python tests/second_judge/thousands.py [--runs N] [--copies N] [--first SEED] [--processes N] [--seconds S]
 
+What the fast judge says is that of its loops as they stand; as machine code they have to say the same.
+
 It works in parts of a few seeds, protocol after protocol, as many at once as there are cores. Each part in which the
 judges agree is a line of out/second-judge.csv; started again it goes on behind those of the same sources, so it may be
 interrupted at any time. A disagreement is printed with the seeds that make it; its part is judged again the next time.
@@ -23,7 +25,7 @@ from typing import NamedTuple, TypeAlias
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from comparison import disagreements, events_of, read_back
+from comparison import disagreements, events_of, forms_differ, read_back
 from damage import damaged
 from sources import Source, simulated, simulated_servers, simulated_streams
 
@@ -74,6 +76,7 @@ def damaged_copies(source: Source, other: Source, seeds: range) -> tuple[int, li
             copies += 1
             about = f"{source.name}, damaged by seed {seed}: {kinds}"
             found += map(str, disagreements(table, source.configuration, about))
+            found += forms_differ(table, source.configuration, about)
     return copies, found
 
 
@@ -86,6 +89,7 @@ def judged(seeds: range, copies: int, play: Play) -> tuple[int, int, list[str]]:
         if source is not None:
             runs += 1
             found += map(str, disagreements(source.table, source.configuration, source.name))
+            found += forms_differ(source.table, source.configuration, source.name)
             number, differences = damaged_copies(
                 source, play(seed - 1) or source, range(seed * copies, (seed + 1) * copies)
             )

@@ -211,8 +211,8 @@ class PlainQueries:
         right_here, reported = np.zeros(len(which), bool), np.zeros(1, np.int64)
         self._lives.text[:] = NOWHERE
         node_of = np.full(int(self._reading.strings.used[0]) + 1, NOWHERE)
-        counted = np.zeros(asked, bool)
-        ended: list[tuple[int, Ints]] = []
+        ended_in = np.full(asked, NOWHERE)  # by query: the turn before which it was over
+        turns: list[int] = []
         servers: Servers | None = None
         begin = 0
         for turn in [*np.flatnonzero(IS_TURN[kind]).tolist(), len(which)]:
@@ -226,12 +226,8 @@ class PlainQueries:
                 look.compiled(piece, self._put, state, row_of[begin:turn], right_here[begin:turn])
                 until = int(self._used[2])
                 here = queries.state[:until]
-                over = here == OVER
-                new = over > counted[:until]
-                if new.any():
-                    last = int(which[turn]) if turn < len(which) else len(columns.seq)
-                    ended.append((last, np.bincount(queries.router[:until][new], minlength=FEW)))
-                    counted[:until] = over
+                ended_in[:until][(here == OVER) & (ended_in[:until] == NOWHERE)] = len(turns)
+                turns.append(int(which[turn]) if turn < len(which) else len(columns.seq))
                 here[(here == ROUTED) | (here == ENDED)] = LEFT
             if turn < len(which):
                 at, text = int(which[turn]), int(rows.text[turn])
@@ -249,6 +245,9 @@ class PlainQueries:
         over = np.flatnonzero(queries.state == OVER)
         of_over = facts[over]
         of_over[:, MAY] *= queries.may[over]
+        # Of a number that was used again later, all is left to the folds.
+        by_turn = [(last, queries.router[over[ended_in[over] == turn]]) for turn, last in enumerate(turns)]
+        ended = [(last, np.bincount(routers, minlength=FEW)) for last, routers in by_turn if len(routers)]
         of_turns = int(reported[0]), of_over.sum(axis=0), ended
         places = _places(size, which, rows, said)
         by_kind = _by_kind(columns.kind)
