@@ -199,6 +199,7 @@ def test_a_run_with_its_actives_and_nodes_of_its_logs_killed_is_recorded_and_hol
         (["--set", "partition=2"], "there is no option partition; the options are brokers, broker_kills, poll,"),
         (["--set", "partitions=0"], "partitions is 0; it must be at least 1"),
         (["--set", "with_bound=-1"], "pull-queries: Expected `int` >= 0 - at `$.with_bound`"),
+        (["--set", "with_bound=1e400"], "pull-queries: Expected `int | null`, got `str` - at `$.with_bound`"),
         (["--set", "poll=0"], "pull-queries: Expected `int` >= 1 - at `$.poll`"),
         (["--set", "partitions"], "'partitions' is not NAME=VALUE"),
         (["--faults", "powr"], "'powr' is unknown; give none, or some of kill, kill-leader, stop, terminate, cut"),

@@ -20,6 +20,7 @@ _AT_LEAST = {
     **dict.fromkeys(("missed_threshold", "received_threshold", "partitions", "forward_timeout"), 1),
     **dict.fromkeys(("maximum_lag", "standbys"), 0),
 }
+_AT_MOST = {"maximum_lag": UNBOUNDED, "partitions": 4096}
 
 
 class ConfigurationError(ValueError):
@@ -59,6 +60,9 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         for name, least in _AT_LEAST.items():
             if getattr(self, name) < least:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}; it must be at least {least}")
+        for name, most in _AT_MOST.items():
+            if getattr(self, name) > most:
+                raise ConfigurationError(f"{name} is {getattr(self, name)}; it must be at most {most}")
         self.refuse_short_window(REFERENCE)
 
     def _take_mode(self) -> None:

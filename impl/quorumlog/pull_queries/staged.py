@@ -28,7 +28,7 @@ from quorumlog.pull_queries.events import Query
 from quorumlog.pull_queries.load import Load, PullClient
 from quorumlog.pull_queries.recording import json_text
 from quorumlog.pull_queries.records import changelog_of, form_of, log_names, source_of
-from quorumlog.pull_queries.server.configuration import Positive
+from quorumlog.pull_queries.server.configuration import Bound, Positive
 from quorumlog.pull_queries.server.processes import Servers
 from quorumlog.pull_queries.server_client import LostError, RefusedError, ServerClient
 from quorumlog.pull_queries.table import Record, partition_of
@@ -49,7 +49,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     broker_kills: Annotated[float, msgspec.Meta(ge=0)] = 0
     poll: Positive = 25
     save: Positive = 1000
-    with_bound: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    with_bound: Bound | None = None
 
 
 class BrokerKiller:

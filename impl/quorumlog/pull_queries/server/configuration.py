@@ -10,8 +10,10 @@ import msgspec
 from quorumlog.cluster.log_client import Address, LogPlace, address
 from quorumlog.pull_queries.configuration import Configuration
 from quorumlog.pull_queries.records import log_names
+from quorumlog.pull_queries.rules import UNBOUNDED
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
+Bound = Annotated[int, msgspec.Meta(ge=0, le=UNBOUNDED)]
 
 
 class BadConfigurationError(ValueError):
@@ -36,7 +38,7 @@ class ServerConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     data: str
     servers: dict[int, Address]
     server: Configuration = Configuration()
-    with_bound: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    with_bound: Bound | None = None
     poll: Positive = 25
     save: Positive = 1000
     read_bytes: Positive = 1 << 20
