@@ -6,13 +6,14 @@ of pull-queries.md#invariants, written here from the page.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import Phase as Step
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
@@ -286,6 +287,54 @@ TestAnySequence = AnySequence.TestCase
 TestAnySequence.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
 
 
+OUTCOMES = st.none() | st.sampled_from(Failure)
+
+
+@given(
+    candidates=st.dictionaries(
+        st.integers(0, 4), st.lists(st.sampled_from(HOSTS), min_size=1, unique=True), min_size=1
+    ),
+    shipped=st.booleans(),
+    data=st.data(),
+)
+def test_any_query_of_several_partitions_goes_by_rounds(
+    candidates: dict[int, list[str]], shipped: bool, data: st.DataObject
+) -> None:
+    """pull-queries.md#rounds, partitions-once and falls-through: hosts answer in any order, wholly, in part, not."""
+    query = Execution(REFERENCE, shipped, candidates)
+    left, emitted, turn, failed = set(candidates), Counter[int](), 0, False
+    while requests := dict(query.next_round()):
+        assert {partition: host for host, asked in requests.items() for partition in asked} == {
+            partition: candidates[partition][turn] for partition in left
+        }
+        assert all(list(asked) == sorted(set(asked)) for asked in requests.values())
+        for host in data.draw(st.permutations(list(requests))):
+            with pytest.raises(ValueError, match="still waits"):
+                query.next_round()
+            came = data.draw(st.sets(st.sampled_from([*requests[host], 9])))
+            lacking = set(requests[host]) - came
+            failure = data.draw(st.sampled_from(Failure) if lacking else OUTCOMES)
+            emitted.update(query.answered(host, came, failure))
+            left -= came
+            failed |= bool(lacking) and shipped and failure in (Failure.CLIENT_ERROR, Failure.NO_HEADER)
+        turn += 1
+        if failed or not left:
+            break
+    assert not query.next_round()
+    assert emitted == dict.fromkeys(candidates.keys() - left, 1)
+    for partition, hosts in candidates.items():
+        tried = [attempt.host for attempt in query.attempts if attempt.partition == partition]
+        assert tried == hosts[: len(tried)]
+    assert {each.partition for each in query.attempts if each.failure is None} == set(emitted)
+    if failed:
+        assert query.phase is Phase.FAILED
+    elif left:
+        assert query.phase is Phase.EXHAUSTED
+        assert any(len(candidates[partition]) == turn for partition in left)
+    else:
+        assert query.phase is Phase.COMPLETE
+
+
 FAULTS: dict[str, dict[str, Callable[..., Any]]] = {
     "threshold": {"tolerated": lambda missed, threshold: missed <= threshold},
     "older report": {"report_replaces": lambda stored, received: True},
@@ -306,7 +355,7 @@ def test_a_fault_of_a_rule_is_found(fault: str) -> None:
     class Faulty(AnySequence):
         decided_by = replace(REFERENCE, **FAULTS[fault])
 
-    given = settings(
+    often = settings(
         max_examples=2000,
         stateful_step_count=40,
         deadline=None,
@@ -316,4 +365,4 @@ def test_a_fault_of_a_rule_is_found(fault: str) -> None:
         suppress_health_check=[*HealthCheck],
     )
     with pytest.raises(AssertionError):
-        run_state_machine_as_test(Faulty, settings=given)
+        run_state_machine_as_test(Faulty, settings=often)
