@@ -262,15 +262,20 @@ GOOD = {
     ROWS: ["[]", '[["k",1],["l","w"]]'],
 }
 OTHER = {
-    NAME: ['"h\\u0030"', '"a"b"', '"a'],
-    RECORD: ['{"type":"change","epoch":1,"source":0,"key":"k","value":1.5}', '{"type":"takeover","epoch":03}'],
+    NAME: ['"h\\u0030"', '"a"b"', '"a', '"h\x1f"'],
+    RECORD: [
+        '{"type":"takeover","epoch":03}',
+        '{"type":"change","epoch":1,"source":0,"key":"k","value":1.5}',
+        '{"type":"change","epoch":1,"source":0,"key":"\n","value":1}',
+        '{"type":"change","epoch":1,"source":0,"key":"k","value":"\0"}',
+    ],
     ASSIGNED: ['{"epoch":0,"members":[],"placements":[],"more":1}', '{"members":[],"epoch":0,"placements":[]}'],
     POSITIONS: ['{"0":[1,2],"0":[1,2]}', '{"0":[1]}', '{"0":[1,2]', '{"-1":[1,2]}', '{"0":[1, 2]}', '{"00":[1,2]}'],
     QUERY: ['{"keys":["k"]}', '{"keys":null,"filter":null,"bound":-1}', '{"keys":null,"filter":null,"bound":1e3}'],
     VIEW: ['{"assignment":{"epoch":0,"members":[],"placements":[]},"statuses":{"zz":[true,1]},"records":{}}'],
     ASKED: ['{"partitions":[0,],"bound":null}', '{"partitions":[1234567890123456789],"bound":null}'],
     FINISHED: ['{"message":"no","attempts":[]}', '{"message":null,"attempts":[[0,"a","reset"]]}'],
-    ROWS: ['[["k",true]]', '[["k",1]]]', '[["k",1],]', '[["k",null]]', "[", ""],
+    ROWS: ['[["k\t",1]]', '[["k",-0]]', '[["k",true]]', '[["k",1]]]', '[["k",1],]', '[["k",null]]', "[", ""],
 }
 
 

@@ -10,7 +10,7 @@ from quorumlog.pull_queries.assignment import Assignment, Departures, Placement,
 from quorumlog.pull_queries.configuration import Configuration, ConfigurationError
 from quorumlog.pull_queries.execution import Execution
 from quorumlog.pull_queries.lag import LagRecords, LagReport, Position, Store, ready
-from quorumlog.pull_queries.routing import View, partitions_asked, target_gives_up, terms_of
+from quorumlog.pull_queries.routing import Candidate, View, no_valid_host, partitions_asked, target_gives_up, terms_of
 from quorumlog.pull_queries.rules import REFERENCE, UNBOUNDED, Failure, Terms
 from quorumlog.pull_queries.status import Membership, Status
 from quorumlog.pull_queries.table import (
@@ -347,6 +347,14 @@ def test_the_target_of_a_forward(host: str, terms: Terms, fenced: bool, said: st
     records = LagRecords(REFERENCE, [report("s", 1, 2, 10), report("a", 1, 50, 50)])
     view = View(Assignment(1, (), (Placement("a", ("s", "t")),)), {}, records)
     assert target_gives_up(REFERENCE, view, terms, STORE, 0, host, fenced=fenced) == said
+
+
+def test_one_partition_without_a_host_fails_the_query_and_the_others_are_not_named() -> None:
+    near, dead, far = Candidate("a"), Candidate("b", ("dead", "far")), Candidate("c", ("far",))
+    assert no_valid_host({0: (near, dead), 1: (dead, near)}) is None
+    said = "Hosts scanned: [b was not selected because dead,far, c was not selected because far]"
+    message = no_valid_host({0: (near, dead), 1: (dead, far), 2: (near,)})
+    assert message == f"Unable to execute pull query. [Partition 1 failed to find valid host. {said}]"
 
 
 def test_an_execution_waits_for_its_round() -> None:
