@@ -254,6 +254,7 @@ GOOD = {
         '{"keys":null,"filter":null,"bound":null}',
         '{"keys":[],"filter":null,"bound":0}',
         '{"keys":["k","l"],"filter":null,"bound":7}',
+        '{"keys":["k"' + 2000 * ',""' + '],"filter":null,"bound":7}',  # more numbers for its length than any other text
         '{"keys":null,"filter":{"column":"v","op":"<=","value":-3},"bound":null}',
     ],
     VIEW: ['{"assignment":{"epoch":0,"members":[],"placements":[]},"statuses":{},"records":{}}'],
@@ -272,7 +273,14 @@ OTHER = {
     ASSIGNED: ['{"epoch":0,"members":[],"placements":[],"more":1}', '{"members":[],"epoch":0,"placements":[]}'],
     POSITIONS: ['{"0":[1,2],"0":[1,2]}', '{"0":[1]}', '{"0":[1,2]', '{"-1":[1,2]}', '{"0":[1, 2]}', '{"00":[1,2]}'],
     QUERY: ['{"keys":["k"]}', '{"keys":null,"filter":null,"bound":-1}', '{"keys":null,"filter":null,"bound":1e3}'],
-    VIEW: ['{"assignment":{"epoch":0,"members":[],"placements":[]},"statuses":{"zz":[true,1]},"records":{}}'],
+    VIEW: [
+        f'{{"assignment":{{"epoch":0,"members":[],"placements":[]}},"statuses":{{{statuses}}},"records":{{{records}}}}}'
+        for statuses, records in (
+            ('"zz":[true,1]', ""),
+            ('"a":[true,1],"a":[true,1]', ""),
+            ("", '"a":[1,{}],"a":[1,{}]'),
+        )
+    ],
     ASKED: ['{"partitions":[0,],"bound":null}', '{"partitions":[1234567890123456789],"bound":null}'],
     FINISHED: ['{"message":"no","attempts":[]}', '{"message":null,"attempts":[[0,"a","reset"]]}'],
     ROWS: ['[["k\t",1]]', '[["k",-0]]', '[["k",true]]', '[["k",1]]]', '[["k",1],]', '[["k",null]]', "[", ""],

@@ -71,6 +71,9 @@ def test_with_standby_reads_off_an_active_answers_once_it_has_passed_its_takeove
     one.handle(e.ChangelogRead(0, 0, Takeover(1)))
     (after,) = one.handle(e.QueryForwarded(2, e.Query(), (0, 3)))
     assert after == e.Reply(2, (e.Answer(0, A, 1, ()),), {3: "Host does not hold this partition."})
+    one.handle(e.ChangelogRead(0, 1, Takeover(2)))  # of an active that it has not heard of yet
+    (later,) = one.handle(e.QueryForwarded(3, e.Query(), (0,)))
+    assert later == e.Reply(3, (), before.refused)
 
 
 def test_a_server_asks_itself_without_a_hop() -> None:
@@ -87,6 +90,19 @@ def test_an_answer_without_a_partition_falls_through_and_late_ones_are_passed_ov
     assert isinstance(finish, e.Finish)
     assert (finish.message, finish.attempts) == (EXHAUSTED, ((0, B, Failure.BROKEN_STREAM),))
     assert one.handle(e.ForwardEnded(9, B, (e.Answer(0, B, 1, ()),))) == []
+
+
+def test_what_came_before_a_failure_is_an_answer_and_the_next_host_is_asked_for_the_rest() -> None:
+    one = One(active=B, partitions=2)
+    one.handle(e.AssignmentRead(Assignment(2, (A, B), (Placement(B, (A,)), Placement(B, (A,))))))
+    one.handle(e.ReportReceived(LagReport(A, 1, {(STORE, each): Position(0, 0) for each in (0, 1)})))
+    assert one.handle(e.QueryAsked(9, e.Query())) == [e.Forward(9, B, e.Query(), (0, 1))]
+    first, second = e.Answer(0, B, 1, ()), e.Answer(1, A, 0, ())
+    assert one.handle(e.ForwardEnded(9, B, (first,), Failure.BROKEN_STREAM)) == [
+        e.Emit(9, first),
+        e.Emit(9, second),
+        e.Finish(9, None, ((0, B, None), (1, B, Failure.BROKEN_STREAM), (1, A, None))),
+    ]
 
 
 def test_a_standby_that_is_down_for_10_s_of_the_monotonic_clock_is_to_be_removed() -> None:
