@@ -176,6 +176,7 @@ CHOSEN = {
     "two-away": (0, 900),
     "two-donors": (0, 1300),
     "half-amended": (0, 1000),
+    "drain-given-up": (0, 2100),
     "away-then-donated": (0, 2100),
     "long-grace": (0, 2500),
 }

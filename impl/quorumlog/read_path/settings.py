@@ -432,6 +432,18 @@ SETTINGS: Mapping[str, ReadPathConfiguration] = {
             Fault(800 * MILLISECOND, "wipe", (0,), 100 * MILLISECOND),
         ),
     ),
+    # A drain is given up when the drained shard has not yet stored what donors sent: of a record's copies the first
+    # names other shards than the rest. Then two of those are lost, one after the other.
+    "drain-given-up": replace(
+        _CUT_OFF,
+        workload=ReadPathWorkload(trim=0.0),
+        plan=(
+            Fault(480 * MILLISECOND, "slow_disk", (2,), 200 * MILLISECOND, {"factor": 10.0}),
+            Fault(500 * MILLISECOND, "drain", (2,), 100 * MILLISECOND),
+            Fault(1200 * MILLISECOND, "wipe", (3,), 100 * MILLISECOND),
+            Fault(1900 * MILLISECOND, "wipe", (1,), 100 * MILLISECOND),
+        ),
+    ),
     # A shard that was away while an epoch was recovered gets copies of it from a donor before any release.
     "away-then-donated": replace(
         _CUT_OFF,

@@ -17,6 +17,9 @@ from quorumlog.read_path.rules import REFERENCE, Rules
 from quorumlog.read_path.shard import ShardCore
 from quorumlog.read_path.shipping import Stream
 
+_LATER = 1 << 40
+"""A run that is later than any other: what it beats is everything."""
+
 
 class WipedShardAnswers(ShardCore):
     """A shard that lost its data serves as if it had none to lose."""
@@ -49,10 +52,13 @@ class OwnOrder(ShardCore):
 
 
 class TakenBeforePurge(ShardCore):
-    """A shard takes from a donor what it is still to purge."""
+    """A shard takes from a donor what it is still to purge, and the purge deletes it, whoever wrote it."""
 
     def _takes_of_donor(self, message: m.Store) -> bool:
         return True
+
+    def _delete_of(self, epoch: int, lng: int, run: int, attempt: int) -> None:
+        super()._delete_of(epoch, lng, _LATER, 0)
 
 
 class AlwaysAuthoritative(ShardCore):
@@ -162,7 +168,7 @@ MUTANTS = (
         "first-alone",
         "a donor trusts that the first of each copyset makes the copies anew",
         with_cores(shard=FirstAlone),
-        "rebuilding",
+        "drain-given-up",
         checks=("rebuilt-is-replicated",),
     ),
     mutant(
@@ -174,7 +180,7 @@ MUTANTS = (
     ),
     mutant(
         "taken-before-purge",
-        "a shard takes copies of a donor before it has purged the epoch",
+        "a shard takes copies of a donor before it has purged the epoch, and purges whatever wrote them",
         with_cores(shard=TakenBeforePurge),
         "away-then-donated",
         checks=("rebuilt-is-replicated",),
