@@ -58,4 +58,16 @@ Ships(me, order, down, factor) ==
         /\ order[i] = me
         /\ \/ LiveIn(order, 1..(i - 1), down) = 0
            \/ LiveIn(order, (i + 1)..Len(order), down) < Len(order) - factor
+(* How many shards may be slow at once while so many others are down (read-path.md#slow-shards).               *)
+MostSlow(factor, down) == IF factor - 1 < down THEN 0 ELSE factor - 1 - down
+
+(* Of two writes of an LSN, by their run, 0 for the sequencer, and their wave (read-path.md#recovery-precedence).  *)
+WriteBeats(one, other) == one[1] > other[1] \/ (one[1] = other[1] /\ one[2] > other[2])
+
+(* A copy that was drained is never shipped (read-path.md#scd-filter).                                         *)
+MayShip(drained, me, order, down, factor) == ~drained /\ Ships(me, order, down, factor)
+
+(* The order of a new copyset, by the LSN alone, whichever shards stay (read-path.md#rebuilding-donors): mixed says what *)
+(* comes of shard and LSN.                                                                                    *)
+NewOrder(copyset, mixed, staying) == SelectSeq(mixed, LAMBDA s : s \in copyset)
 ===========================================================================================

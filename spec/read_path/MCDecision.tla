@@ -18,6 +18,17 @@ Orders == {order \in UNION {[1..n -> Shards] : n \in Factor..Size} :
             \A i, j \in DOMAIN order : order[i] = order[j] => i = j}
 InitCopysets == case \in [order : Orders, down : SUBSET Shards]
 
+(* A copyset of which each copy was written by some donor, who knew of some shards that they stay; who is drained. *)
+InitDonors ==
+    \E copyset \in {c \in SUBSET Shards : Cardinality(c) = Factor} : \E drained \in SUBSET (Shards \ copyset) :
+        case \in [copyset : {copyset}, drained : {drained}, down : SUBSET Shards,
+                  mixed : {order \in Orders : Len(order) = Size}, staying : [copyset \union drained -> SUBSET copyset]]
+
+(* The writes of one LSN, in the order in which they come to a shard.                                         *)
+InitWrites == case \in [1..3 -> (0..1) \X (1..2)]
+(* How many copies there are of a record, and how many of their shards are down.                              *)
+InitSlow == case \in [factor : 1..4, down : 0..4]
+
 (* Gaps between two neighbouring epochs, and inside of one.                                                  *)
 Lsns == (PerEpoch + 1)..(2 * PerEpoch + 3)
 InitGaps ==
@@ -44,12 +55,23 @@ IncompleteIsNotComplete ==
         /\ verdict \in {"complete", "incomplete"} <=> AnyFMajority
 
 (* read-path.md#one-shipper: one live shard ships, or every one that holds a copy; each extra copy adds one.    *)
-Shipping == {case.order[i] : i \in {j \in DOMAIN case.order : Ships(case.order[j], case.order, case.down, Factor)}}
-Holders == {case.order[i] : i \in DOMAIN case.order}
+OrderOf(s) == IF "order" \in DOMAIN case THEN case.order ELSE NewOrder(case.copyset, case.mixed, case.staying[s])
+Drained == IF "order" \in DOMAIN case THEN {} ELSE case.drained
+Holders == IF "order" \in DOMAIN case THEN {case.order[i] : i \in DOMAIN case.order} ELSE case.copyset
+Shipping == {s \in Holders \union Drained : MayShip(s \in Drained, s, OrderOf(s), case.down, Factor)}
 OneShipper ==
     IF Holders \subseteq case.down THEN Shipping = Holders
     ELSE /\ Shipping \ case.down # {}
-         /\ Len(case.order) = Factor => Cardinality(Shipping \ case.down) = 1
+         /\ Cardinality(Holders) = Factor => Cardinality(Shipping \ case.down) = 1
+
+(* read-path.md#append-waves: at a shard the best write stays, in whatever order they come.                     *)
+Stays(one, other) == IF WriteBeats(one, other) THEN one ELSE other
+BestWriteStays ==
+    LET left == Stays(Stays(case[1], case[2]), case[3])
+    IN  \A i \in 1..3 : case[i][1] < left[1] \/ (case[i][1] = left[1] /\ case[i][2] <= left[2])
+
+(* read-path.md#slow-is-bounded: one copy at least is on a shard that is neither slow nor down.                 *)
+SlowIsBounded == MostSlow(case.factor, case.down) > 0 => MostSlow(case.factor, case.down) + case.down < case.factor
 
 (* A gap inside an epoch is a loss, unless it is trimmed or the stream begins with it; one that ends trimmed is *)
 (* no loss.                                                                                                  *)
@@ -66,6 +88,13 @@ NeededOneShort(domains, factor) == IF domains < factor THEN 0 ELSE domains - fac
 InEveryScope(scopes, status, said) == \A scope \in scopes : FMajorityIn(scope, status, said) \* FMajority
 IncompleteAsComplete(status, said) == said # {}                                           \* EachAnswered
 ListedSkippedBeforeMe(order, i, down) == TRUE                                             \* Live
+LastBeats(one, other) == FALSE                                                            \* WriteBeats
+AllMaySlow(factor, down) == factor                                                        \* MostSlow
+OwnOrder(copyset, mixed, staying) ==                                                      \* NewOrder
+    SelectSeq(mixed, LAMBDA s : s \in staying) \o SelectSeq(mixed, LAMBDA s : s \in copyset \ staying)
+DrainedShips(drained, me, order, down, factor) == drained \/ Ships(me, order, down, factor)   \* MayShip
+BridgeHidesLoss(status, from, to, trim, start, inFlight) ==                               \* GapType
+    IF to <= trim + 1 THEN "trim" ELSE "bridge"
 TrimOverLoss(status, from, to, trim, start, inFlight) ==                                  \* GapType
     IF from <= trim THEN "trim" ELSE "dataloss"
 ===========================================================================================

@@ -31,4 +31,11 @@ GapDuringRewind(r) == FALSE                                                  \* 
 GapInScd(r) == FALSE                                                         \* InScd
 TrimOverRejected(r) == FALSE                                                 \* TrimWaits
 GraceRestarted(timer) == Grace                                               \* Woken
+TrimUnsaid(s) == TRUE                                                        \* TrimIsSaid
+LackIgnored(m) == FALSE                                                      \* MayLack
+RewindKeepsHeard(r) == [buffer |-> r.buffer, next |-> r.next]                \* KeptAtRewind
+NoVersionSaid(s) == 0                                                        \* SaysVersion
+AllWithList == FALSE                                                         \* AllShip
+EmptyTakesWrites(s) == disk[s] = "ok"                                        \* TakesWrites
+WaitsForFMajority(verdict) == verdict \notin {"none", "non-auth"}            \* Decides
 ===========================================================================================

@@ -2,6 +2,20 @@
 (* The mutants of Rebuilding, and what its searches must meet.                                                *)
 EXTENDS Rebuilding
 
+(* A drain of the third of four shards was given up when all but the first one had amended their copysets; the epoch is *)
+(* recovered.                                                                                                 *)
+Numbered == CHOOSE order \in [1..Cardinality(Node) -> Node] : \A s \in Node : \E i \in DOMAIN order : order[i] = s
+Before == {Numbered[1], Numbered[2], Numbered[3]}
+Amended == {Numbered[1], Numbered[2], Numbered[4]}
+InitHalfAmended ==
+    /\ copy = [s \in Node |-> [set |-> IF s = Numbered[1] THEN Before ELSE Amended, by |-> 0]]
+    /\ acked = TRUE /\ known = TRUE
+    /\ status = [s \in Node |-> "full"]
+    /\ done = {} /\ aways = 0 /\ losses = 0
+    /\ task = [s \in Node |-> Idle]
+    /\ run = [NoRun(1) EXCEPT !.phase = "over"]
+    /\ clean = [s \in Node |-> 1] /\ release = Node
+
 Met(number, name, there) == IF TLCGet(number) = 0 /\ there THEN TLCSet(number, 1) /\ PrintT(<<"reached", name>>) ELSE TRUE
 ASSUME \A number \in 1..4 : TLCSet(number, 0)
 Reached ==
@@ -16,4 +30,11 @@ NotUnderWay(s) == FALSE                                                      \* 
 CleanHeard(s) == copy[s].by > 0 /\ clean[s] = 0                              \* RecoveryUnderWay
 AlwaysSo == TRUE                                                             \* Authoritative
 AnyOrder(s, t) == TRUE                                                       \* InOrder
+TakenBeforePurge(s, t) == TRUE                                               \* TakesOfDonor
+KnownIsKept(s) == known                                                      \* Kept
+(* Each waits for the first of its own copyset that stays: that is the third shard before the drain, the first behind it. *)
+FirstWaits(s) ==                                                             \* Waits
+    LET staying == copy[s].set \ Leaving
+        first == IF Numbered[3] \in staying THEN Numbered[3] ELSE Numbered[1]
+    IN  copy[s].set \intersect Rebuilt # {} /\ s = first
 ===========================================================================================

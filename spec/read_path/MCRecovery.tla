@@ -38,6 +38,18 @@ InitOvertaken ==
         /\ up = Node \ {Numbered[1], Numbered[4]}
         /\ status = [s \in Node |-> IF s \in up THEN "full" ELSE "unavailable"]
         /\ losses = 0 /\ recovered = 0 /\ releases = {} /\ got = {}
+(* All of some copyset is lost when the recovery begins.                                                      *)
+InitLost ==
+    /\ copyset \in [Esn -> {c \in SUBSET Node : Cardinality(c) = R}]
+    /\ append = [n \in Esn |-> "acked"] /\ lng = 0
+    /\ \E lost \in SUBSET Node :
+        /\ Cardinality(lost) \in 1..(Cardinality(Node) - 1)
+        /\ copies = [s \in Node |-> [n \in Places |->
+                IF n \in Esn /\ s \in copyset[n] \ lost THEN Data ELSE Nothing]]
+        /\ status = [s \in Node |-> IF s \in lost THEN "under" ELSE "full"]
+        /\ up = Node \ lost /\ losses = Cardinality(lost)
+    /\ seal = [s \in Node |-> 0] /\ run = [r \in Runs |-> NoRun] /\ recovered = 0
+    /\ clean = {} /\ releases = {} /\ got = {}
 Unread == got = {} /\ releases = {}
 
 Met(number, name, there) == IF TLCGet(number) = 0 /\ there THEN TLCSet(number, 1) /\ PrintT(<<"reached", name>>) ELSE TRUE
@@ -61,4 +73,16 @@ PurgeUnsealed(sealed, r) == sealed                                           \* 
 SaidWhenClean(r) == TRUE                                                     \* SaidRecovered
 PurgesWhateverWrote(copy, r) == TRUE                                         \* Purged
 AbortedIsFinished(n) == append[n] # "open"                                   \* Finished
+AnsweredAtOnce(s, n) == TRUE                                                 \* IsStored
+OvertakenWrites(s, r) == TRUE                                                \* TakesRun
+SealForgotten(sealed) == 0                                                   \* SealAtRestart
+NeverAtNonAuth(verdict, digest) ==                                           \* MayGoOn
+    verdict \in {"complete", "incomplete"} /\ Cardinality(digest) >= R
+OnlyIfAllAnswered(verdict, digest) == verdict = "complete" /\ Cardinality(digest) >= R    \* MayGoOn
+NeverPlugs(verdict) == FALSE                                                 \* MayPlug
+BridgeOneEarly(data, from) == Largest({from + 1} \union data)                \* BridgeAt
+BridgeIsHole(r) == [kind |-> "hole", by |-> r]                               \* Bridge
+HolesLeft(won, r) == IF won = Nothing THEN Nothing ELSE [kind |-> "hole", by |-> r]        \* Plug
+OneCopyShort(there) == IF there < R THEN there ELSE R - 1                    \* Enough
+WaitsForNone(these, set) == TRUE                                             \* All
 ===========================================================================================

@@ -72,15 +72,20 @@ RewindsOn(r) == emptied > r.version
 RewindPending(r) == r.due # "no"
 InScd(r) == r.mode = "scd"
 MustWait(verdict) == verdict = "incomplete"
+Decides(verdict) == verdict # "none"
 MayIssue(r) ==
     /\ Open(r) /\ ~Deliverable(r) /\ Silent(r) # Node
     /\ ~RewindPending(r) /\ ~InScd(r) /\ ~StatusesOld(r)
-    /\ Judged(r) # "none"
+    /\ Decides(Judged(r))
     /\ MustWait(Judged(r)) => r.timer = 0
 
 (* What START leaves of what a shard said before (read-path.md#shard-state).                                  *)
 NextAtStart(r, s) == r.at
 LacksAtStart(r, s) == 0
+(* read-path.md#under-replicated-range: what a shard says of a range where it may lack records.                *)
+MayLack(m) == m.dirty
+(* read-path.md#rewind: nothing that was said before counts.                                                 *)
+KeptAtRewind(r) == [buffer |-> {}, next |-> [s \in Node |-> r.at]]
 
 (* Whose answers count: those of shards that have acknowledged the last START (read-path.md#rewind).           *)
 Accepts(r, s) == s \in r.on
@@ -99,7 +104,7 @@ TookStart(r, s, m) ==
         ELSE [q EXCEPT !.reading = IF r.log[s] = "full" THEN @ \ {s} ELSE @ \union {s}]
 TookData(r, s, m) ==
     LET q == [r EXCEPT !.next[s] = m.to + 1, !.heard = Max(@, m.version), !.stat = Overridden(@, s),
-                       !.lacks[s] = IF m.dirty THEN Max(@, m.to + 1) ELSE @]
+                       !.lacks[s] = IF MayLack(m) THEN Max(@, m.to + 1) ELSE @]
     IN  IF m.kind = "record"
         THEN [q EXCEPT !.buffer = @ \union {m.to},
                        !.due = IF Leaves(r, s) THEN "scd" ELSE @,
@@ -222,9 +227,10 @@ Acknowledge(s) ==
     /\ UNCHANGED <<store, dirty, copyset, acked, released, trim, downs, losses, emptied>>
 
 (* The sequencer's next record, stored on shards that take it, acknowledged and released.                      *)
+TakesWrites(s) == disk[s] = "ok" /\ status[s] = "full"
 Write(c) ==
     /\ released < Last
-    /\ Cardinality(c) = R /\ \A s \in c : disk[s] = "ok" /\ status[s] = "full"
+    /\ Cardinality(c) = R /\ \A s \in c : TakesWrites(s)
     /\ store' = [s \in Node |-> IF s \in c THEN store[s] \union {released + 1} ELSE store[s]]
     /\ copyset' = [copyset EXCEPT ![released + 1] = c]
     /\ acked' = acked \union {released + 1}
@@ -256,31 +262,37 @@ Clean(s) ==
 
 (* What a shard says to START: one that lost its data says so until it is rebuilt (read-path.md#lost-data-refuses). *)
 Says(s) == IF disk[s] = "lost" THEN "refused" ELSE "started"
+(* read-path.md#event-log-version                                                                            *)
+SaysVersion(s) == known[s]
 
 Start(s) ==
     /\ s \in Up \ started
     /\ started' = started \union {s}
     /\ sent' = [sent EXCEPT ![s] = reader.at]
-    /\ Sends(s, [kind |-> Says(s), fresh |-> TRUE, version |-> known[s]],
+    /\ Sends(s, [kind |-> Says(s), fresh |-> TRUE, version |-> SaysVersion(s)],
              [reader EXCEPT !.next[s] = NextAtStart(reader, s), !.lacks[s] = LacksAtStart(reader, s)])
     /\ UNCHANGED <<data, events, observed>>
 
 (* How far a shard may go (read-path.md#in-order-shipping).                                                    *)
 Limit == released
-ShipsCopy(s, lsn) == reader.mode = "all" \/ Ships(s, Ordered(copyset[lsn] \union {s}), reader.list, R)
+AllShip == reader.mode = "all"
+ShipsCopy(s, lsn) == AllShip \/ Ships(s, Ordered(copyset[lsn] \union {s}), reader.list, R)
 ToShip(s) == {lsn \in store[s] : sent[s] <= lsn /\ lsn <= Limit /\ lsn > trim /\ ShipsCopy(s, lsn)}
 
 (* The next record, or that there is none in front of it: in one piece or, when a batch ends, in several.      *)
+(* A shard says of what it trimmed that it is trimmed (read-path.md#in-order-shipping).                         *)
+TrimIsSaid(s) == sent[s] > trim
 DirtyIn(s, to) == (sent[s]..to) \intersect dirty[s] # {}
 Ship(s) ==
     /\ s \in started /\ Says(s) = "started"
     /\ \E kind \in {"record", "gap", "trim"}, to \in Lsn :
         /\ to >= sent[s]
         /\ CASE kind = "trim" -> to = trim
-             [] kind = "record" -> to \in ToShip(s) /\ \A lsn \in ToShip(s) : to <= lsn
-             [] OTHER -> to <= Limit /\ sent[s] > trim /\ \A lsn \in ToShip(s) : to < lsn
+             [] kind = "record" -> TrimIsSaid(s) /\ to \in ToShip(s) /\ \A lsn \in ToShip(s) : to <= lsn
+             [] OTHER -> to <= Limit /\ TrimIsSaid(s) /\ \A lsn \in ToShip(s) : to < lsn
         /\ sent' = [sent EXCEPT ![s] = to + 1]
-        /\ Sends(s, [kind |-> kind, to |-> to, dirty |-> DirtyIn(s, to), fresh |-> TRUE, version |-> known[s]], reader)
+        /\ Sends(s, [kind |-> kind, to |-> to, dirty |-> DirtyIn(s, to), fresh |-> TRUE, version |-> SaysVersion(s)],
+                 reader)
     /\ UNCHANGED <<data, events, observed, started>>
 
 Receive(s) ==
@@ -358,7 +370,7 @@ ScdCheck ==
 (* read-path.md#rewind: what was said is forgotten, the statuses are read again, and a START is sent to all. What *)
 (* can be delivered has been, unless the application rejects it.                                             *)
 Rewound(r, all, listed) ==
-    [r EXCEPT !.buffer = {}, !.next = [s \in Node |-> r.at], !.lacks = [s \in Node |-> 0], !.stat = r.log,
+    [r EXCEPT !.buffer = KeptAtRewind(r).buffer, !.next = KeptAtRewind(r).next, !.lacks = [s \in Node |-> 0], !.stat = r.log,
               !.heard = 0, !.on = {}, !.reading = {}, !.timer = Grace, !.due = "no",
               !.mode = IF all THEN "all" ELSE "scd", !.list = listed, !.joined = listed]
 Rewind ==
@@ -402,6 +414,10 @@ GapHasVerdict ==
 (* read-path.md#no-gap-too-early, read-path.md#no-gap-in-scd                                                   *)
 NoGapTooEarly ==
     [][NewlyLost # {} => reader.due = "no" /\ reader.heard <= reader.version /\ reader.mode = "all"]_vars
+
+(* read-path.md#in-order-shipping: who has sent more, though it had what is trimmed to say, has said that.      *)
+TrimmedIsSaid ==
+    [][\A s \in started \intersect started' : sent[s] <= trim /\ sent[s] < sent'[s] => reader'.trim = trim]_vars
 
 (* read-path.md#rejected-comes-next                                                                          *)
 RejectedComesNext == [][reader.rejected /\ reader'.at > reader.at => reader.at \in shown']_vars

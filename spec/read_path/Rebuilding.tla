@@ -58,6 +58,11 @@ InOrder(s, t) ==
     \/ t \in New(s)
     \/ New(s) \subseteq task[s].stored /\ (t = s => task[s].set \ {s} \subseteq task[s].stored)
 
+(* read-path.md#rebuilding-donors: a donor that has the release says so, and who has not purged does that first. *)
+TakesOfDonor(s, t) == s \in release => clean[t] > 0
+(* read-path.md#release-needs-recovery: what is known to be good stays, and what this run or a later one wrote.   *)
+Kept(s) == known \/ copy[s].by >= run.attempt
+
 -------------------------------------------------------------------------------------------
 Init ==
     /\ \E set \in Copysets(Node), have \in SUBSET Node :
@@ -119,11 +124,10 @@ TakeUp(s) ==
         /\ task' = [task EXCEPT ![s].set = set]
     /\ UNCHANGED <<disks, log, record, run>>
 
-(* A shard takes nothing of a donor that has the release before it has purged. What it has of a later attempt stays, and *)
-(* it answers as if it had taken this.                                                                         *)
+(* What a shard has of a later attempt stays, and it answers as if it had taken this.                           *)
 Donate(s, t) ==
     /\ t \in task[s].set \ task[s].stored /\ InOrder(s, t)
-    /\ s \in release => clean[t] > 0
+    /\ TakesOfDonor(s, t)
     /\ copy' = IF copy[t].by > copy[s].by THEN copy ELSE [copy EXCEPT ![t] = [set |-> task[s].set, by |-> copy[s].by]]
     /\ task' = [task EXCEPT ![s] = IF t = s THEN Idle ELSE [@ EXCEPT !.stored = @ \union {t}]]
     /\ UNCHANGED <<clean, release, log, record, run>>
@@ -175,9 +179,8 @@ Recover ==
 Purge(s) ==
     /\ run.phase = "over" /\ s \in Up /\ clean[s] = 0
     /\ clean' = [clean EXCEPT ![s] = All]
-    /\ copy' = IF known \/ copy[s].by >= run.attempt THEN copy ELSE [copy EXCEPT ![s] = Nothing]
-    /\ task' = IF known \/ copy[s].by >= run.attempt THEN task ELSE [task EXCEPT ![s] = Idle]
-    /\ UNCHANGED <<release, log, record, run>>
+    /\ copy' = IF Kept(s) THEN copy ELSE [copy EXCEPT ![s] = Nothing]
+    /\ UNCHANGED <<release, log, record, task, run>>
 
 Release(s) ==
     /\ run.phase = "over" /\ s \in Up \ release /\ clean[s] > 0

@@ -60,9 +60,20 @@ SaidRecovered(r) == recovered > 0
 SealAfterPurge(sealed, r) == Largest({sealed, recovered, r})
 (* read-path.md#append-waves                                                                                 *)
 Finished(n) == append[n] = "acked"
+IsStored(s, n) == copies[s][n] = Data
+(* read-path.md#shard-refuses: a shard that is sealed for a later run refuses, also when it has restarted.     *)
+TakesRun(s, r) == seal[s] <= r
+SealAtRestart(sealed) == sealed
 
+(* read-path.md#recovery-seal, read-path.md#recovery-digest                                                    *)
 MayGoOn(verdict, digest) ==
     verdict \in {"complete", "non-auth"} \/ (verdict = "incomplete" /\ Cardinality(digest) >= R)
+(* read-path.md#recovery-bridge: where the bridge is, what is plugged, and on how many shards; read-path.md#recovery-clean. *)
+BridgeAt(data, from) == Largest({from} \union data) + 1
+Plug(won, r) == [kind |-> "hole", by |-> r]
+Bridge(r) == [kind |-> "bridge", by |-> r]
+Enough(there) == IF there < R THEN there ELSE R
+All(these, set) == set \subseteq these
 
 (* The copy that wins at each place, by what the sealed shards have; what is behind a bridge is a hole.        *)
 Winner(digest, n) ==
@@ -73,13 +84,14 @@ Plan(digest, from, verdict, r) ==
         bridges == {n \in Places : won[n].kind = "bridge"}
         edge == IF bridges = {} THEN MaxEsn + 2 ELSE Smallest(bridges)
         data == {n \in Places : won[n].kind = "data" /\ n < edge}
-        bridge == IF data = {} THEN from + 1 ELSE Largest(data) + 1
+        bridge == BridgeAt(data, from)
         last == Largest({bridge} \union {n \in Places : won[n] # Nothing})
     IN  [n \in Places |->
             IF n <= from \/ n > last THEN Nothing
+            ELSE IF n = bridge /\ MayPlug(verdict) THEN Bridge(r)
             ELSE IF n \in data THEN [kind |-> "data", by |-> r]
             ELSE IF ~MayPlug(verdict) THEN IF won[n] = Nothing THEN Nothing ELSE [kind |-> won[n].kind, by |-> r]
-            ELSE [kind |-> IF n = bridge THEN "bridge" ELSE "hole", by |-> r]]
+            ELSE Plug(won[n], r)]
 
 (* What a shard has after a mutation: the copy that wins, if it is to have one or had another.                 *)
 After(old, new, chosen) ==
@@ -108,7 +120,7 @@ Store(s, n) ==
     /\ UNCHANGED <<seal, clean, releases, writes, nodes, run, recovered, got>>
 
 Acknowledge(n) ==
-    /\ append[n] = "open" /\ \A s \in copyset[n] : copies[s][n] = Data
+    /\ append[n] = "open" /\ \A s \in copyset[n] : IsStored(s, n)
     /\ append' = [append EXCEPT ![n] = "acked"]
     /\ UNCHANGED <<shards, copyset, lng, nodes, run, recovered, got>>
 
@@ -132,7 +144,8 @@ Back(s) ==
     /\ s \notin up /\ status[s] = "unavailable"
     /\ up' = up \union {s}
     /\ status' = [status EXCEPT ![s] = "full"]
-    /\ UNCHANGED <<shards, writes, losses, run, recovered, got>>
+    /\ seal' = [seal EXCEPT ![s] = SealAtRestart(@)]
+    /\ UNCHANGED <<copies, clean, releases, writes, losses, run, recovered, got>>
 
 Lose(s) ==
     /\ s \notin up /\ status[s] = "unavailable" /\ losses < MaxLosses
@@ -154,27 +167,26 @@ Digest(r, from) ==
     IN  /\ run[r].phase = "none" /\ recovered = 0 /\ digest # {}
         /\ from \in {0, lng} /\ MayGoOn(verdict, digest)
         /\ \E chosen \in SUBSET digest :
-            /\ Cardinality(chosen) = IF Cardinality(digest) < R THEN Cardinality(digest) ELSE R
+            /\ Cardinality(chosen) = Enough(Cardinality(digest))
             /\ run' = [run EXCEPT ![r] = [phase |-> "mutate", plan |-> Plan(digest, from, verdict, r), from |-> from,
                                           set |-> digest, chosen |-> chosen, done |-> {}, told |-> {}]]
         /\ UNCHANGED <<shards, writes, nodes, recovered, got>>
 
-(* A shard that is sealed for a later run refuses (read-path.md#shard-refuses).                                *)
 Mutate(s, r) ==
-    /\ run[r].phase = "mutate" /\ s \in (run[r].set \ run[r].done) \intersect up /\ seal[s] <= r
+    /\ run[r].phase = "mutate" /\ s \in (run[r].set \ run[r].done) \intersect up /\ TakesRun(s, r)
     /\ copies' = [copies EXCEPT ![s] = [n \in Places |-> After(@[n], run[r].plan[n], s \in run[r].chosen)]]
     /\ run' = [run EXCEPT ![r].done = @ \union {s},
-                          ![r].phase = IF @ = "mutate" /\ run[r].done \union {s} = run[r].set THEN "clean" ELSE @]
+                          ![r].phase = IF All(run[r].done \union {s}, run[r].set) THEN "clean" ELSE @]
     /\ UNCHANGED <<seal, clean, releases, writes, nodes, recovered, got>>
 
 Clean(s, r) ==
-    /\ run[r].phase = "clean" /\ s \in (run[r].set \ run[r].told) \intersect up /\ seal[s] <= r
+    /\ run[r].phase = "clean" /\ s \in (run[r].set \ run[r].told) \intersect up /\ TakesRun(s, r)
     /\ clean' = clean \union {s}
     /\ run' = [run EXCEPT ![r].told = @ \union {s}]
     /\ UNCHANGED <<copies, seal, releases, writes, nodes, recovered, got>>
 
 Recover(r) ==
-    /\ run[r].phase = "clean" /\ run[r].set \subseteq run[r].told /\ recovered = 0
+    /\ run[r].phase = "clean" /\ All(run[r].told, run[r].set) /\ recovered = 0
     /\ recovered' = r
     /\ UNCHANGED <<shards, writes, nodes, run, got>>
 
@@ -229,6 +241,25 @@ HolesAreForAll ==
 RecoveredCopiesAgree ==
     recovered > 0 => \A s, t \in run[recovered].set, n \in Places :
         n > lng /\ copies[s][n] # Nothing /\ copies[t][n] # Nothing => copies[s][n].kind = copies[t][n].kind
+
+(* read-path.md#recovery-bridge, read-path.md#recovered-copies-agree: when a run has recovered the epoch, each place *)
+(* above the one that it read from has enough copies, up to the bridge, which is right behind the last record.  *)
+RecoverySettlesAll ==
+    [][recovered = 0 /\ recovered' > 0 /\ losses = 0 =>
+        LET r == recovered'
+            Held(n) == {copies[s][n] : s \in run[r].set} \ {Nothing}
+            bridges == {n \in Places : \E c \in Held(n) : c.kind = "bridge"}
+        IN  /\ Cardinality(bridges) = 1
+            /\ \A bridge \in bridges :
+                /\ bridge = run[r].from + 1 \/ \E c \in Held(bridge - 1) : c.kind = "data"
+                /\ \A n \in Places : run[r].from < n /\ n <= bridge =>
+                    Cardinality({s \in run[r].set : copies[s][n] # Nothing}) >= R]_vars
+
+(* read-path.md#progress-or-stall: a recovery ends, whatever was lost, unless it waits for somebody who may be back. *)
+RecoveryWorks ==
+    \/ \E r \in Runs : Recover(r) \/ \E from \in 0..MaxEsn : Digest(r, from)
+    \/ \E s \in Node, r \in Runs : Seal(s, r) \/ Mutate(s, r) \/ Clean(s, r)
+RecoveryEnds == WF_vars(RecoveryWorks) => []<>(recovered > 0 \/ \E s \in Node : status[s] = "unavailable")
 
 (* read-path.md#replication-property-holds, and nothing else is released.                                     *)
 ReplicationPropertyHolds == [][\A n \in Esn :

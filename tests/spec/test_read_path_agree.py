@@ -80,7 +80,22 @@ def shipping() -> Iterator[str]:
                     yield f"<<<<{named}>>, {members(list(down))}, {factor}, {members(sorted(ships))}>>"
 
 
+def slow() -> Iterator[str]:
+    """The factor, how many are down, and how many may be slow."""
+    for factor, down in itertools.product(range(1, 9), range(8)):
+        yield f"<<{factor}, {down}, {members([REFERENCE.most_slow(factor, down)])}>>"
+
+
+def writes() -> Iterator[str]:
+    """Two writes with run and wave, and whether the first one wins."""
+    for run, wave, other_run, other_wave in itertools.product(range(3), repeat=4):
+        beats = "yes" if REFERENCE.beats(run, wave, other_run, other_wave) else "no"
+        yield f'<<<<{run}, {wave}>>, <<{other_run}, {other_wave}>>, "{beats}">>'
+
+
 SAME = {
+    "slow": (slow, "{MostSlow(row[1], row[2])} = row[3]"),
+    "writes": (writes, 'IF WriteBeats(row[1], row[2]) THEN row[3] = "yes" ELSE row[3] = "no"'),
     "verdicts": (verdicts, f"ReadVerdict({SCOPES_SAID}, row[1], row[2], row[3]) = row[4]"),
     "gaps": (gaps, 'GapType(<<"full">>, row[1], row[2], row[3], row[4], row[5]) = row[6]'),
     "ships": (
