@@ -17,6 +17,8 @@ from .per_event import listen
 from .rules import CHECK
 from .state import ACKED, LOOSE, NONE, Empty, Given, Known, Lengths, More, Named, Open, Tables, blank, fill
 
+_AT_ONCE = 1 << 14
+"""Events for which room is made together: tables of what is open are as large as these could fill them."""
 _MORE_KEPT = 1 << 16
 """Repeated conflicts are put together when there are more."""
 
@@ -47,6 +49,11 @@ class LinearizableLogFold:
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the log."""
+        for start in range(0, len(columns.seq), _AT_ONCE):
+            self._take(columns.between(start, start + _AT_ONCE))
+
+    def _take(self, columns: Columns) -> None:
+        """Take so few events that the room made for what they may bring stays in the caches."""
         clients = int(np.count_nonzero(among(columns.kind, OF_CLIENTS)))
         self._make_room(clients, int(np.count_nonzero(columns.kind == OBSERVE)))
         listen.form(self._setting.compiled)(
