@@ -305,7 +305,8 @@ def _played(seed: int, configuration: RaftConfiguration) -> pa.Table:
 @pytest.mark.parametrize(
     "seeds",
     [
-        range(4),
+        range(2),
+        pytest.param(range(2, 4), marks=pytest.mark.slow),
         pytest.param(range(4, 16), marks=pytest.mark.long),
         pytest.param(range(16, 60), marks=pytest.mark.long(0)),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,13 +24,23 @@ LOOPS = {"kernel", "part", "step"}
 REASONS = ("long", "parameter", "option")
 FEWEST_WORDS = 6
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+Defined = Function | ast.ClassDef
 
 
-def _functions(node: ast.AST, owner: ast.ClassDef | None = None) -> Iterator[tuple[Function, ast.ClassDef | None]]:
+@cache
+def _modules(package: str) -> list[tuple[Path, str, ast.Module]]:
+    """The modules of a package: where they are, what they say."""
+    texts = [(path, path.read_text()) for path in sorted((ROOT / package).rglob("*.py"))]
+    return [(path, text, ast.parse(text)) for path, text in texts]
+
+
+def _defined(node: ast.AST, owner: ast.ClassDef | None = None) -> Iterator[tuple[Defined, ast.ClassDef | None]]:
+    """The functions and classes of a module, each with the class that it is in."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, Function):
+        if isinstance(child, Defined):
             yield child, owner
-        yield from _functions(child, child if isinstance(child, ast.ClassDef) else owner)
+        if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):  # an expression defines none
+            yield from _defined(child, child if isinstance(child, ast.ClassDef) else owner)
 
 
 def _parameters(function: Function) -> int:
@@ -46,7 +57,7 @@ def _said(function: Function, owner: ast.ClassDef | None, lines: list[str]) -> s
     return "\n".join(text for text in texts if text)
 
 
-def _hasty(described: Function | ast.ClassDef, owner: ast.ClassDef | None) -> str | None:
+def _hasty(described: Defined, owner: ast.ClassDef | None) -> str | None:
     """The docstring of something public if it is too short to say anything; the linter sees to it that there is one."""
     said = ast.get_docstring(described) or ""
     private = described.name.startswith("_") or (owner is not None and owner.name.startswith("_"))
@@ -57,20 +68,19 @@ def _hasty(described: Function | ast.ClassDef, owner: ast.ClassDef | None) -> st
 @pytest.mark.parametrize("package", PACKAGES)
 def test_functions_are_short_or_say_why_and_are_described(package: str) -> None:
     silent, hasty = [], []
-    for path in sorted((ROOT / package).rglob("*.py")):
-        text = path.read_text()
-        for function, owner in _functions(ast.parse(text)):
+    for path, text, tree in _modules(package):
+        for function, owner in _defined(tree):
             where = f"{path.relative_to(ROOT)}:{function.lineno}: {function.name}"
+            if (described := _hasty(function, owner)) is not None:
+                hasty.append(f"{where}: {described}")
+            if isinstance(function, ast.ClassDef):
+                continue
             marks = {getattr(mark, "id", "") for mark in function.decorator_list}
             lines = (function.end_lineno or 0) - function.lineno + 1
             large = lines > MOST_LINES or _parameters(function) > MOST_PARAMETERS
             said = _said(function, owner, text.splitlines()) if large and not marks & LOOPS else "long"
             if not any(reason in said for reason in REASONS):
                 silent.append(f"{where} ({lines} lines, {_parameters(function)} parameters)")
-            if (described := _hasty(function, owner)) is not None:
-                hasty.append(f"{where}: {described}")
-        classes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef)]
-        hasty += [f"{path.relative_to(ROOT)}:{each.lineno}: {each.name}" for each in classes if _hasty(each, None)]
     assert not silent, silent
     assert not hasty, hasty
 
@@ -96,8 +106,8 @@ def _names(tree: ast.AST) -> Iterator[str]:
 def test_names_that_were_replaced_do_not_come_back(package: str) -> None:
     found = [
         (str(path), name)
-        for path in sorted((ROOT / package).rglob("*.py"))
-        for name in (path.stem, *_names(ast.parse(path.read_text())))
+        for path, _, tree in _modules(package)
+        for name in (path.stem, *_names(tree))
         if name.strip("_").lower() in REPLACED
     ]
     assert found == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -37,8 +38,14 @@ def broken(page: Path, text: str) -> Iterator[str]:
             yield target
         elif anchor:
             written = text if there == page else there.read_text(encoding="utf-8")
-            if anchor not in {passage.anchor for passage in read_page(there.name, written)}:
+            if anchor not in anchors(there.name, written):
                 yield target
+
+
+@cache
+def anchors(name: str, text: str) -> frozenset[str]:
+    """What can be linked to on a page."""
+    return frozenset(passage.anchor for passage in read_page(name, text))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

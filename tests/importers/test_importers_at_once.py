@@ -376,11 +376,12 @@ def test_a_vector_of_integers_beyond_64_bits_is_refused() -> None:
             forms(f"[1 {large}]")
 
 
-def test_a_long_history_is_handed_out_in_small_batches() -> None:
+def test_a_long_history_is_handed_out_in_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_ROWS", 1 << 9)
     for form, format_ in FORMS.items():
         maps = [
             {"process": at % 7, "type": ("invoke", "ok")[at // 7 % 2], "f": "write", "value": 1, "time": at}
-            for at in range(30_000)
+            for at in range(6_000)
         ]
         batches = list(read(io.BytesIO(written(maps, form)).read, "file", _Noted(), format_))
         assert sum(each.num_rows for each in batches) == len(maps), form

@@ -139,11 +139,12 @@ def _as_maps(model: Specification, operations: list[Operation]) -> list[Map]:
 
 
 @pytest.mark.parametrize("name", ["cas-register", "key-value", "set", "queue"])
-def test_small_histories_against_brute_force(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("part", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_small_histories_against_brute_force(tmp_path: Path, name: str, part: int) -> None:
     model = MODELS[name]
-    rng = random.Random(f"{name} 20")
+    rng = random.Random(f"{name} 2{part}")
     answers = []
-    for number in range(200):
+    for number in range(100):
         operations = random_history(rng, model)
         # A compare-and-set that found another value is told as failed, and then says no more than that.
         for operation in operations:

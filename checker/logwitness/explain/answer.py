@@ -22,6 +22,9 @@ _COLUMNS = (
     *("dirty", "flushed", "commit", "visible"),
 )
 
+_ROOT = Path(__file__).resolve().parents[3]
+"""Of a checkout."""
+
 _BREAKS = ("violated", "undecided")
 """Verdicts on a small history that shows what a check is about."""
 
@@ -171,28 +174,38 @@ def _whole(citation: str, pages: Mapping[str, Passage]) -> Passage | None:
     return None
 
 
-@cache
 def recorded(check_id: str, preferred: str = "") -> Recorded | None:
     """What a check says of a recorded run that is expected to break it; None where there is none, as in a wheel.
 
     The run of the ``preferred`` mutant is taken if there is one.
     """
-    root = Path(__file__).resolve().parents[3]
-    runs = [
-        manifest.parent
-        for manifest in sorted(root.glob("histories/runs/*/*/manifest.json"))
-        if (read_manifest(manifest).expected or {}).get(check_id) == "violated"
-    ]
+    runs = _breaking().get(check_id)
     if not runs:
         return None
-    chosen = next((run for run in runs if run.name == f"mutant-{preferred}"), runs[0])
+    return _recorded(check_id, next((run for run in runs if run.name == f"mutant-{preferred}"), runs[0]))
+
+
+@cache
+def _breaking() -> Mapping[str, Sequence[Path]]:
+    """By the id of each check, the recorded runs that are expected to break it."""
+    found: dict[str, list[Path]] = {}
+    for manifest in sorted(_ROOT.glob("histories/runs/*/*/manifest.json")):
+        for check_id, verdict in (read_manifest(manifest).expected or {}).items():
+            if verdict == "violated":
+                found.setdefault(check_id, []).append(manifest.parent)
+    return found
+
+
+@cache
+def _recorded(check_id: str, chosen: Path) -> Recorded:
+    """What a check says of a run, one of those that break it."""
     source = open_run(chosen, verify=False)
     (outcome,) = check(source, [check_id]).checks
     violation = outcome.violations[0]
     found = events_at(source, violation.events)
     lines = tuple(_line(found[seq]) for seq in violation.events if seq in found)
-    others = tuple(run.relative_to(root).as_posix() for run in runs if run != chosen)
-    return Recorded(check_id, chosen.relative_to(root).as_posix(), lines, violation.sentence, others)
+    others = tuple(run.relative_to(_ROOT).as_posix() for run in _breaking()[check_id] if run != chosen)
+    return Recorded(check_id, chosen.relative_to(_ROOT).as_posix(), lines, violation.sentence, others)
 
 
 def _line(row: Mapping[str, Any]) -> str:
