@@ -22,6 +22,7 @@ from loghistory import (
     RunSink,
     open_run,
 )
+from loghistory.recorder import BUFFER_EVENTS
 
 STATE = {"node": 1, "term": 2, "dirty": 5, "flushed": 4, "commit": 3}
 
@@ -116,10 +117,12 @@ def test_an_unknown_kind_or_column_is_an_error_at_once() -> None:
 def test_a_mistake_of_the_caller_names_the_event_and_the_column(kind: str, columns: dict[str, Any], line: str) -> None:
     record = Recorder(MemorySink())
     record.event(Kind.STOP, time=1, node=1)
+    record.flush()
+    record.event(Kind.STOP, time=1, node=1)
     record.event(kind, time=2, **columns)
     with pytest.raises(HistoryError) as error:
         record.flush()
-    assert str(error.value) == f"memory, event 1, {line}"
+    assert str(error.value) == f"memory, event 2, {line}"
 
 
 def test_a_closed_run_has_its_manifest_and_an_open_one_has_not(tmp_path: Path) -> None:
@@ -145,6 +148,28 @@ def test_a_directory_that_holds_something_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HistoryError) as error:
         RunSink(tmp_path, {})
     assert str(error.value) == f"{tmp_path}: already exists and is not empty: name another directory"
+
+
+def test_a_sink_is_handed_events_whenever_there_are_enough() -> None:
+    sink = MemorySink()
+    record = Recorder(sink)
+    for time in range(3 * BUFFER_EVENTS + 1):
+        record.record(Kind.STOP, time, {"node": 1})
+    assert [batch.num_rows for batch in sink.batches] == [BUFFER_EVENTS] * 3
+
+
+@pytest.mark.parametrize("name", ["node.jsonl", "node.jsonl.zst"])
+def test_a_file_holds_all_events_in_order_once_it_is_closed(tmp_path: Path, name: str) -> None:
+    sinks = MemorySink(), FileSink(tmp_path / name)
+    for sink in sinks:
+        with Recorder(sink) as record:
+            for time, text in enumerate((None, "a", None, "b")):
+                record.event(Kind.FAULT, time=time, f="loss", text=text)
+                record.record(Kind.STOP, time, {"node": 1})
+    table = open_run(tmp_path / name).table()
+    assert table["kind"].to_pylist() == ["fault", "stop"] * 4
+    assert table["text"].to_pylist() == [None, None, "a", None, None, None, "b", None]
+    assert table.to_pylist() == sinks[0].table.to_pylist()
 
 
 @pytest.mark.parametrize("name", ["node.jsonl", "node.jsonl.zst"])

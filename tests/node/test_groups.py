@@ -107,15 +107,15 @@ def test_groups_that_send_in_one_turn_share_a_frame() -> None:
         outbox = GroupsOutbox(transmit)
         for group in range(3):
             outbox.of(group)(1, [FULL], lambda group=group: taken.append(group))  # type: ignore[misc]
-        outbox.of(0)(2, [REPLY], lambda: None)
+        outbox.of(0)(2, [REPLY], lambda: taken.append(0))
         assert not sent
         await asyncio.sleep(0)
-        outbox.of(0)(2, [FULL], lambda: None)
+        outbox.of(0)(2, [FULL], lambda: taken.append(3))
         await asyncio.sleep(0)
 
     asyncio.run(play())
     assert sent == [(1, [(0, FULL), (1, FULL), (2, FULL)]), (2, [(0, REPLY)]), (2, [(0, FULL)])]
-    assert taken == [0, 1, 2]
+    assert taken == [0, 1, 2, 0, 3]
 
 
 def test_groups_share_a_disk_and_no_file(tmp_path: Path) -> None:
