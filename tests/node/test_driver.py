@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
+import signal
+import subprocess
+import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -293,3 +296,49 @@ def test_what_a_client_asked_for_is_written_before_the_log_shows_that_it_was_don
 
     asyncio.run(body())
     assert written[-1][-1] == "enqueue", (written, done)
+
+
+def carried_out(directory: Path, effects: int | None) -> list[str]:
+    """The effects of one step that a follower carries out, of which `Driver.end_midway` allows so many."""
+    done: list[str] = []
+
+    async def body() -> None:
+        driver = REAL.drive(place(FileDisk(directory), NoHistory(HybridClock()), (0, 1, 2), 1 << 20))
+        for kind, carry_out in [*driver._carry_out.items()]:
+
+            def noted(effect: Effect, carry_out: Callable[[Effect], object] = carry_out) -> None:
+                print(type(effect).__name__, flush=True)
+                done.append(type(effect).__name__)
+                carry_out(effect)
+
+            driver._carry_out[kind] = noted  # type: ignore[index]
+        if effects is not None:
+            driver.end_midway(effects)
+        batch = RecordBatch(0, 1, BatchKind.DATA, 1, -1, bytes(100))
+        driver.received(1, [AppendEntries(1, 1, -1, -1, -1, -1, True, (batch,))])
+        driver.halt()
+
+    asyncio.run(body())
+    return done
+
+
+def ends_midway(directory: str) -> None:
+    """Played in a process of its own."""
+    every = carried_out(Path(directory, "all"), None)
+    carried_out(Path(directory, "enough"), len(every))
+    print("midway", flush=True)
+    carried_out(Path(directory, "few"), 2)
+
+
+def test_a_process_ends_midway_after_so_many_effects_of_the_first_step_that_has_more(tmp_path: Path) -> None:
+    for name in ("all", "enough", "few"):
+        (tmp_path / name).mkdir()
+    code = "import sys, runpy; runpy.run_path(sys.argv[1])['ends_midway'](sys.argv[2])"
+    command = [sys.executable, "-c", code, __file__, str(tmp_path)]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert process.returncode == -signal.SIGKILL, process.stderr
+    steps, midway = (part.split() for part in process.stdout.split("midway"))
+    half = len(steps) // 2
+    assert half > 2
+    assert steps[:half] == steps[half:]
+    assert midway == steps[:2]
