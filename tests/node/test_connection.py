@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 from loghistory import HybridClock
 from quorumlog.node import connection as connection_module
 from quorumlog.node import server as server_module
+from quorumlog.node import supervised
 from quorumlog.node.connection import Connection
 from quorumlog.node.framing import Hello, Role, frame
 from quorumlog.node.recording import NoHistory
@@ -111,6 +114,37 @@ def test_only_a_frame_that_stays_incomplete_ends_a_connection(monkeypatch: pytes
             assert connection.reason == "the rest of a frame did not come within 0.2 s"
 
     played(body)
+
+
+def test_a_connection_that_is_reset_is_gone() -> None:
+    async def body() -> None:
+        async with two_ends() as (connection, _, writer):
+            linger = struct.pack("ii", 1, 0)  # closing it sends a reset
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            writer.transport.abort()
+            await connection.ended.wait()
+            assert not connection.open
+            assert connection.reason is None
+
+    played(body)
+
+
+def test_a_flood_of_warnings_is_limited_for_a_while(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(supervised, "_WARNINGS", 3)
+    monkeypatch.setattr(supervised, "_WARNINGS_SECONDS", 0.2)
+
+    async def body() -> None:
+        process = supervised.Supervised("node 0", None)
+        for _ in range(2):
+            for text in "abcde":
+                process.warn(text)
+            await asyncio.sleep(0.25)
+
+    played(body)
+    limited = ["node 0: a", "node 0: b", "node 0: c; further such lines are suppressed for 0.2 s"]
+    assert capsys.readouterr().err.splitlines() == 2 * limited
 
 
 class Port:

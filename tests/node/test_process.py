@@ -13,10 +13,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from loghistory import open_run
+from quorumlog.node import process
+from quorumlog.node.configuration import NodeConfiguration
+from quorumlog.node.process import Node
+from quorumlog.node.real_protocol import real_protocol
 from quorumlog.node.supervision import DISK_FAILED, UNUSABLE
+from quorumlog.raft.messages import Heartbeat
 from quorumlog.storage import FileDisk, VoteStore
 
 LIMITED = (
@@ -256,3 +262,40 @@ def test_what_a_node_cannot_use_ends_it_with_one_line(tmp_path: Path) -> None:
             assert done.returncode == UNUSABLE, (name, done)
             (line,) = done.stderr.splitlines()
             assert expected in line, (name, line)
+
+
+def test_a_node_that_sends_nothing_to_a_peer_holds_no_memory_for_it(tmp_path: Path) -> None:
+    async def body() -> None:
+        node = Node(alone(tmp_path), real_protocol("raft"), None)
+        node.muted = frozenset({1})
+        taken: list[int] = []
+        for peer in (1, 2):  # the second has no connection
+            node._send(peer, [Heartbeat(1, 1, -1, -1, -1, -1)], lambda peer=peer: taken.append(peer))  # type: ignore[misc]
+        assert taken == [1, 2]
+        await node._drain()
+
+    asyncio.run(body())
+
+
+def test_each_group_of_a_node_keeps_what_is_to_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "RETENTION_SECONDS", 0.01)
+    asked: list[tuple[int, int]] = []
+
+    async def body() -> None:
+        node = Node(msgspec.structs.replace(alone(tmp_path), groups=2), real_protocol("raft"), None)
+        for group, driver in enumerate(node._drivers):
+            monkeypatch.setattr(driver, "retain", lambda size, group=group: asked.append((group, size)))
+        retaining = asyncio.create_task(node._retain(7))
+        while len(asked) < 4:
+            await asyncio.sleep(0.01)
+        retaining.cancel()
+        await node._drain()
+
+    asyncio.run(body())
+    assert asked[:4] == [(0, 7), (1, 7)] * 2
+
+
+def alone(directory: Path) -> NodeConfiguration:
+    """Node 0 of three, of which no other runs."""
+    addresses = {number: f"127.0.0.1:{number + 1}" for number in range(3)}
+    return NodeConfiguration(node=0, addresses=addresses, data=str(directory / "data"))

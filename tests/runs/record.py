@@ -110,7 +110,7 @@ def mutant_run(mutant: Mutant) -> Callable[[str], None]:
             name,
             table,
             made_by("raft", found.seed, configuration, mutant.id),
-            [f"Mutant: {mutant.change}.", found.sentence],
+            [f"Mutant: {mutant.change}."],
         )
 
     return make
@@ -135,7 +135,7 @@ def shortest_run(
                 configuration = replace(configuration, plan=rejections[0].configuration.plan)
                 table, _ = candidate.played.simulate(seed, configuration, candidate.make_core)
                 made = made_by(protocol.name, seed, configuration, mutant.id)
-                keep(name, table, made, [f"Mutant: {mutant.change}.", rejections[0].sentence])
+                keep(name, table, made, [f"Mutant: {mutant.change}."])
                 return
         raise SystemExit(f"{mutant.id} survived")
 
