@@ -62,7 +62,8 @@ class Reading:
         self.version = 0  # of the event log, as shards know it
         given = {ord(name) - ord("a"): status for name, status in scenario.get("statuses", {}).items()}
         self.statuses = dict.fromkeys(range(count), FULLY_AUTHORITATIVE) | given
-        self.give(StatusesLearned(0, self.statuses, 0, given_up=scenario.get("given_up", False)))
+        rebuilt, given_up = frozenset(scenario.get("rebuilt", ())), scenario.get("given_up", False)
+        self.give(StatusesLearned(0, self.statuses, 0, rebuilt=rebuilt, given_up=given_up))
         self.give(Started())
 
     def give(self, event: Event) -> None:

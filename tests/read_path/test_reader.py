@@ -304,6 +304,22 @@ def test_with_efficiency_what_the_event_log_said_at_each_start_counts() -> None:
     assert reading.delivered() == "D1-4"
 
 
+@pytest.mark.parametrize(
+    ("version", "rebuilt", "given_up", "issues"),
+    [(0, (), False, True), (0, (2,), False, False), (0, (), True, False), (1, (), False, False)],
+)
+def test_with_efficiency_gaps_are_issued_while_all_copies_name_the_same(
+    version: int, rebuilt: tuple[int, ...], given_up: bool, issues: bool
+) -> None:
+    """Not while some shard is being rebuilt, nor behind what was given up, nor if that may have been since START."""
+    efficient = {**SINGLE, "guaranteed_delivery_efficiency": True}
+    reading = Reading({"settings": efficient, "rebuilt": rebuilt, "given_up": given_up})
+    reading.give(StatusesLearned(version, reading.statuses, 0))
+    for message in ("a3,g4-9", "b:g1-9"):
+        reading.hear(message)
+    assert reading.delivered() == ("D1-2,3,D4-9" if issues else "")
+
+
 def test_after_a_slide_one_copy_is_asked_for_again_but_not_of_who_is_away_or_may_lack_it() -> None:
     settings = {**SINGLE, "window": 4}
     reading = rewound(heard({"shards": 4, "factor": 2, "settings": settings}, "a:g1", "b:g1", "c:g1", "d:g1"))

@@ -425,7 +425,8 @@ def guaranteed(known: Knowledge, lsn: int) -> bool:
     versions = {each.version for each in known.shards.values() if each.filter is not None}
     if not known.settings["guaranteed_delivery_efficiency"] or versions - {known.version}:
         return False
-    if given_up(known.history, known.version, known.now):
+    being_rebuilt = any(status in (1, 3) for status in known.statuses.values())
+    if being_rebuilt or given_up(known.history, known.version, known.now):
         return False
     heard = known.verdict(lsn, declared) in ("complete", "non_auth") or known.silent(lsn, declared) <= known.listed
     return known.unsure(lsn, declared) <= known.listed and heard

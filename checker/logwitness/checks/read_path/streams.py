@@ -367,7 +367,8 @@ class Streams:
     def may_differ(self, stream: Stream) -> bool:
         """Whether, as it knows, copies of a record may name different copysets (read-path.md#guaranteed-delivery)."""
         asked = [each for each in stream.shards.values() if each.filter >= 0]
-        return stream.version >= self._given_up or any(each.version != stream.version for each in asked)
+        rebuilt = any(status in _AWAY for status in stream.statuses.values())
+        return rebuilt or stream.version >= self._given_up or any(each.version != stream.version for each in asked)
 
     def _learns(self, stream: Stream, e: Rows) -> None:
         """The statuses of a version: who became empty since the last one may have copies elsewhere now."""
