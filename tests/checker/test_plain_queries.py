@@ -272,7 +272,12 @@ OTHER = {
     ],
     ASSIGNED: ['{"epoch":0,"members":[],"placements":[],"more":1}', '{"members":[],"epoch":0,"placements":[]}'],
     POSITIONS: ['{"0":[1,2],"0":[1,2]}', '{"0":[1]}', '{"0":[1,2]', '{"-1":[1,2]}', '{"0":[1, 2]}', '{"00":[1,2]}'],
-    QUERY: ['{"keys":["k"]}', '{"keys":null,"filter":null,"bound":-1}', '{"keys":null,"filter":null,"bound":1e3}'],
+    QUERY: [
+        '{"keys":["k"]}',
+        '{"keys":null,"filter":null,"bound":-1}',
+        '{"keys":null,"filter":null,"bound":1e3}',
+        '{"keys":null,"filter":{"column":"k","op":"<","value":"that nobody put"},"bound":null}',
+    ],
     VIEW: [
         f'{{"assignment":{{"epoch":0,"members":[],"placements":[]}},"statuses":{{{statuses}}},"records":{{{records}}}}}'
         for statuses, records in (
