@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from quorumlog.pull_queries.assignment import Assignment, Departures, Placement, folded, proposed
+from quorumlog.pull_queries.assignment import UNAVAILABLE, Assignment, Departures, Placement, folded, proposed
 from quorumlog.pull_queries.configuration import Configuration, ConfigurationError
 from quorumlog.pull_queries.execution import Execution
 from quorumlog.pull_queries.lag import LagRecords, LagReport, Position, Store, ready
@@ -166,6 +166,9 @@ def test_a_server_is_ready_with_a_record_of_every_live_replica_or_in_time() -> N
     assert ready(Configuration(), 0, 10_000, one, statuses, replicas)
     assert ready(Configuration(), 0, 0, both, statuses, replicas)
     assert ready(Configuration(mode="shipped"), 0, 0, one, statuses, replicas)
+    for unheard in ("not-listed", UNAVAILABLE):
+        assert not ready(Configuration(), 0, 9999, both, statuses, [*replicas, (unheard, STORE, 0)])
+        assert ready(Configuration(), 0, 10_000, both, statuses, [*replicas, (unheard, STORE, 0)])
 
 
 # -- tables --------------------------------------------------------------------------------------------------------

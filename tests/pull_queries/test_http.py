@@ -101,7 +101,7 @@ class Served:
 @contextmanager
 def serving(directory: Path, mode: str) -> Iterator[Served]:
     """A server in a mode, with its switches as they are; it is stopped as it should be, and says nothing untoward."""
-    made = Served(directory, server={"mode": mode})
+    made = Served(directory, server={"mode": mode, "lag_report": 200})
     process = made.start()
     try:
         made.until_it_answers()
@@ -262,7 +262,15 @@ def test_each_mode_has_its_paths_and_switches(proposal: Served, shipped: Served)
     refused(shipped.ask("public", "GET", "/clusterStatus"), 404, "heartbeats are switched off")
 
 
+def until_it_is_ready(made: Served) -> None:
+    deadline = time.monotonic() + 20
+    while made.ask("public", "POST", "/query", {"table": "T"}).json()["message"].endswith("The server is not ready."):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def test_a_server_that_holds_nothing_says_who_was_scanned_and_refuses_what_is_forwarded(proposal: Served) -> None:
+    until_it_is_ready(proposal)
     said = "Partition 0 failed to find valid host. Hosts scanned: [unavailable:-1 was not selected because Host is not"
     refused(proposal.ask("public", "POST", "/query", {"table": "T"}), 503, said)
     answer = proposal.ask("internal", "POST", "/query", {"table": "T", "partitions": [0]})

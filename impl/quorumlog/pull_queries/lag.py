@@ -94,9 +94,11 @@ def ready(
 ) -> bool:
     """Tell whether a server that began at ``started`` can route the queries of clients; times are monotonic.
 
-    ``replicas``: every host of every partition. Source: pull-queries.md#first-intervals.
+    ``replicas``: every host of every partition; one that is not listed yet, or not known, may live.
+
+    Source: pull-queries.md#first-intervals.
     """
     if not configuration.lag_reports or now - started >= 2 * configuration.lag_report:
         return True
-    live = [each for each in replicas if each[0] in statuses and statuses[each[0]].alive]
-    return all(records.of(*each) is not None for each in live)
+    dead = {host for host, status in statuses.items() if not status.alive}
+    return all(host in dead or records.of(host, store, partition) is not None for host, store, partition in replicas)
