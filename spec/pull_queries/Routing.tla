@@ -50,9 +50,9 @@ TooFar(v, h) == h \in Recorded(v) /\ ~Within(Lag(v, h))
 Selected(v) == {h \in Node : ~NotAlive(v, h) /\ (LagCounts(v, h) => ~LagUnknown(v, h) /\ ~TooFar(v, h))}
 
 (* Who may be tried next: the active first, then, in the proposal, whoever is least behind.                 *)
+NoNearer(v, h, left) == \A g \in left : Lag(v, h) <= Lag(v, g)
 Next1(v, left) ==
-    IF v.active \in left THEN {v.active}
-    ELSE IF Shipped THEN left ELSE {h \in left : \A g \in left : Lag(v, h) <= Lag(v, g)}
+    IF v.active \in left THEN {v.active} ELSE {h \in left : Shipped \/ NoNearer(v, h, left)}
 
 -------------------------------------------------------------------------------------------
 Init ==
@@ -192,10 +192,12 @@ SelectedWithinBound ==
 (* pull-queries.md#no-record-not-selected.                                                                  *)
 NoRecordNotSelected == \A h \in ByLag : query.view.records[h] # Nobody
 
-(* pull-queries.md#candidates-follow-view: none is contacted that was not alive, none in front of the active. *)
+(* pull-queries.md#candidates-follow-view: none is contacted that was not alive, none in front of the active, and *)
+(* in the proposal no standby in front of one that is less behind.                                              *)
 CandidatesFollowView ==
     Contacted # {} => /\ Contacted \subseteq query.view.alive
                       /\ query.view.active \in query.view.alive /\ ~Shipped => query.view.active \in Contacted
+                      /\ Shipped \/ \A h \in ByLag, g \in query.left : Lag(query.view, h) <= Lag(query.view, g)
 
 (* pull-queries.md#staleness-bounded, at the moment of the answer.                                          *)
 LostSince(recorded, position) == Max(0, recorded - position)
@@ -215,6 +217,7 @@ AnsweredInTheEnd ==
 DeadStandbyAdmitted(v, h) == h = v.active /\ h \notin v.alive                \* NotAlive
 UnknownLagAdmitted(v, h) == FALSE                                            \* LagUnknown
 LagBeyondBound(v, h) == h = v.active /\ h \in Recorded(v) /\ ~Within(Lag(v, h)) \* TooFar
+FurtherStandbyFirst(v, h, left) == TRUE                                      \* NoNearer
 LostStoreForgotten(recorded, position) == 0                                  \* LostSince
 FailsAtOnce(left) == "failed"                                                \* AfterFailure
 ===========================================================================================

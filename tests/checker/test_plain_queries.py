@@ -415,6 +415,24 @@ def test_a_query_whose_number_comes_again_is_judged_once(name: str) -> None:
         same(pa.Table.from_pylist([row | {"seq": seq} for seq, row in enumerate(copy)], table.schema), configuration)
 
 
+@pytest.mark.parametrize("where", ["in an earlier piece", "before", "behind"])
+def test_a_number_that_is_asked_with_twice_is_left(where: str) -> None:
+    """Another query has the number of a plain one, and nobody answers it."""
+    table, configuration = recorded("reference-default")
+    rows = table.to_pylist()
+    plain, _ = found(table)
+    asked = [at for at, row in enumerate(rows) if plain.events[at] and row["kind"] == "invoke" and row["f"] == "query"]
+    for at in asked[-1 : 2 * len(asked) // 3 : -len(asked) // 6]:
+        texts = [rows[other]["text"] for other in asked if rows[other]["text"] != rows[at]["text"]]
+        place = {"in an earlier piece": asked[0], "before": at, "behind": at + 1}[where]
+        twice = [*rows[:place], rows[at] | {"text": texts[0], "time": rows[place]["time"]}, *rows[place:]]
+        odd = pa.Table.from_pylist([row | {"seq": seq} for seq, row in enumerate(twice)], table.schema)
+        if where != "in an earlier piece":
+            mine = [each for each, row in enumerate(twice) if row["op"] == rows[at]["op"]]
+            assert not found(odd)[0].events[mine].any()
+        same(odd, configuration)
+
+
 def asked_for(query: dict[str, Any], row: list[Any]) -> bool:
     """Whether a query wants a row of its partition."""
     if query["keys"] is not None:

@@ -66,46 +66,111 @@ def test_the_status_decision_is_the_same(tools: Toolchain, tmp_path: Path) -> No
     assert "is false" in errors(by_tail.replace("row[3]", "row[4]"))[0]
 
 
+def premises(shipped: bool) -> Iterator[str]:
+    """The stamps, whether the host was up, whether it was heard in time, and whether it was silent.
+
+    As pull-queries.md#no-false-down and pull-queries.md#silence-is-down have it.
+    """
+    silence = THRESHOLD if shipped else THRESHOLD + 1
+    for size in range(END - START + 2):
+        for stamps in itertools.combinations(range(START, END + 1), size):
+            silent = not any(END - silence <= stamp < END for stamp in stamps)
+            slots = "".join("x" if at in stamps else " " for at in range(START, END))
+            for up in (False, True):
+                heard = (up and " " * (THRESHOLD + 1) not in slots) or slots.endswith("x" * RECEIVED)
+                if shipped:
+                    heard = any(stamp <= END - 2 and END - stamp <= silence for stamp in stamps)
+                yield f"<<{{{', '.join(map(str, stamps))}}}, {word(up)}, {word(heard)}, {word(silent)}>>"
+
+
+@pytest.mark.parametrize("shipped", [False, True])
+def test_what_is_promised_of_a_status_is_what_the_page_says(shipped: bool, tools: Toolchain, tmp_path: Path) -> None:
+    """With a decision that says always down, or always up, each promise is broken just where it says something."""
+    shutil.copy(spec_directory() / "pull_queries" / "Heartbeats.tla", tmp_path)
+    given = CONFIGURATION.replace("INIT Init\nNEXT Next", "INIT Rows\nNEXT Stays\nINVARIANT As").replace(
+        "Shipped = TRUE", f"Shipped = {word(shipped)}"
+    )
+    module = tmp_path / "Promises.tla"
+
+    def violated(promise: str, decided: str, column: int) -> str | None:
+        lines = [
+            "EXTENDS Heartbeats",
+            f"Table == {{{', '.join(premises(shipped))}}}",
+            f"Rows == /\\ now = {END} /\\ skew = 0 /\\ running = TRUE /\\ due = FALSE /\\ sent = {{}}",
+            "        /\\ \\E row \\in Table : stored = row[1] /\\ status = row[2]",
+            "Stays == UNCHANGED vars",
+            f"Always == {decided}",
+            f"As == \\A row \\in Table : stored = row[1] /\\ status = row[2] => {promise} = ~row[{column}]",
+        ]
+        module.write_text("\n".join(["---- MODULE Promises ----", *lines, "===="]), encoding="utf-8")
+        configuration = f"{given}CONSTANT Decided <- Always\n"
+        outcome = run_tlc(tools, module, configuration, workers=1, coverage=False, brief=True, seconds=200)
+        assert (outcome.distinct, outcome.errors) == (0 if outcome.violated else 256, [])
+        return outcome.violated
+
+    assert violated("NoFalseDown", "FALSE", 3) is None
+    assert violated("SilenceIsDown", "TRUE", 4) is None
+    assert violated("SilenceIsDown", "TRUE", 3) == "As"
+
+
 # -- the routing filter ------------------------------------------------------------------------------------------------
 
-HOSTS = (1, 2)
+HOSTS = (1, 2, 3)
 RECORDS = (None, Position(0, 0), Position(0, 1), Position(1, 1))
 
 
 def views(shipped: bool) -> Iterator[str]:
-    """Who is alive, the records, and whom the router selects; host 1 is the active, the bound is 1."""
-    placement = Placement("1", ("2",))
-    for records in itertools.product(RECORDS, repeat=2):
-        reports = [
-            LagReport(str(host), 1, {(STORE, 0): record})
+    """Who is alive, the records, whom the router selects, and who may come next as long as they are left; host 1 is the
+    active, the bound is 2."""
+    placement = Placement("1", ("2", "3"))
+    for records in itertools.product(RECORDS, repeat=len(HOSTS)):
+        reports = {
+            str(host): LagReport(str(host), 1, {(STORE, 0): record})
             for host, record in zip(HOSTS, records, strict=True)
             if record is not None
-        ]
+        }
+        end = max((report.positions[STORE, 0].end for report in reports.values()), default=0)
+        lags = {host: end - report.positions[STORE, 0].current for host, report in reports.items()}
         said = ", ".join(
             "Nobody" if each is None else f"[current |-> {each.current}, end |-> {each.end}]" for each in records
         )
-        for alive in ((), (1,), (2,), (1, 2)):
+        for alive in (some for size in range(len(HOSTS) + 1) for some in itertools.combinations(HOSTS, size)):
             statuses = {str(host): Status(host in alive, 1) for host in HOSTS}
-            view = View(Assignment(1, (), (placement,)), statuses, LagRecords(REFERENCE, reports))
-            found = candidates(REFERENCE, view, Terms(1, shipped), STORE, 0)
-            selected = ", ".join(sorted(each.host for each in found if each.selected))
+            view = View(Assignment(1, (), (placement,)), statuses, LagRecords(REFERENCE, reports.values()))
+            found = candidates(REFERENCE, view, Terms(2, shipped), STORE, 0)
+            chosen = [each.host for each in found if each.selected]
+            nexts = []
+            for place, host in enumerate(chosen):
+                equal = [each for each in chosen[place:] if shipped or lags[each] == lags[host]] if host != "1" else "1"
+                nexts.append(f"{{{', '.join(equal)}}}")
             reported = f"alive |-> {{{', '.join(map(str, alive))}}}, records |-> <<{said}>>, end |-> EndOf(<<{said}>>)"
-            yield f"<<[active |-> 1, {reported}], {{{selected}}}>>"
+            yield f"<<[active |-> 1, {reported}], <<{', '.join(chosen)}>>, <<{', '.join(nexts)}>>>>"
 
 
-WRONG = "<<[active |-> 1, alive |-> {}, records |-> <<Nobody, Nobody>>, end |-> 0], {1}>>"
+NOBODY = "[active |-> 1, alive |-> {}, records |-> <<Nobody, Nobody, Nobody>>, end |-> 0]"
+BEHIND = ", ".join(f"[current |-> {current}, end |-> 1]" for current in (1, 0, 1))
+WRONG = {
+    "selected": f"<<{NOBODY}, <<1>>, <<{{1}}>>>>",
+    "next": f"<<[active |-> 1, alive |-> {{2, 3}}, records |-> <<{BEHIND}>>, end |-> 1], "
+    "<<3, 2>>, <<{2, 3}, {2}>>>>",
+}
 
 
-@pytest.mark.parametrize(("shipped", "more", "said"), [(False, [], ""), (True, [], ""), (True, [WRONG], "is false")])
+@pytest.mark.parametrize(
+    ("shipped", "more", "said"),
+    [(False, [], ""), (True, [], ""), (True, [WRONG["selected"]], "is false"), (False, [WRONG["next"]], "is false")],
+)
 def test_the_routing_filter_is_the_same(
     shipped: bool, more: list[str], said: str, tools: Toolchain, tmp_path: Path
 ) -> None:
     shutil.copy(spec_directory() / "pull_queries" / "Routing.tla", tmp_path)
-    bounds = {"MaxEnd": 0, "MaxReports": 0, "MaxCrashes": 0, "MaxEpochs": 1, "Bound": 1, "Shipped": word(shipped)}
-    configuration = "INIT Init\nNEXT Next\nCONSTANT Nobody = Nobody\nCONSTANT Node = {1, 2}\n"
+    bounds = {"MaxEnd": 0, "MaxReports": 0, "MaxCrashes": 0, "MaxEpochs": 1, "Bound": 2, "Shipped": word(shipped)}
+    configuration = "INIT Init\nNEXT Next\nCONSTANT Nobody = Nobody\nCONSTANT Node = {1, 2, 3}\n"
     configuration += "".join(f"CONSTANT {name} = {value}\n" for name, value in bounds.items())
     lines = ["EXTENDS Routing", f"Table == {{{', '.join([*views(shipped), *more])}}}"]
-    lines.append("ASSUME \\A row \\in Table : Selected(row[1]) = row[2]")
+    lines.append("Left(row, k) == {row[2][j] : j \\in k..Len(row[2])}")
+    lines.append("ASSUME \\A row \\in Table : Selected(row[1]) = Left(row, 1)")
+    lines.append("ASSUME \\A row \\in Table : \\A k \\in 1..Len(row[2]) : Next1(row[1], Left(row, k)) = row[3][k]")
     module = tmp_path / "Choices.tla"
     module.write_text("\n".join(["---- MODULE Choices ----", *lines, "===="]), encoding="utf-8")
     errors = run_tlc(tools, module, configuration, workers=1, coverage=False, brief=True, seconds=200).errors
