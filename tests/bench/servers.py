@@ -28,9 +28,9 @@ from quorumlog.pull_queries import events as e
 from quorumlog.pull_queries.assignment import Assignment, Placement
 from quorumlog.pull_queries.configuration import Configuration
 from quorumlog.pull_queries.core import ServerCore
+from quorumlog.pull_queries.processes import Servers
 from quorumlog.pull_queries.records import form_of, log_names, source_of
 from quorumlog.pull_queries.server import headers
-from quorumlog.pull_queries.server.processes import Servers
 from quorumlog.pull_queries.server_client import LostError, RefusedError, ServerClient
 from quorumlog.pull_queries.wire import decode_heartbeat, encode_heartbeat
 

@@ -14,8 +14,8 @@ from quorumlog.cluster.groups import Groups
 from quorumlog.cluster.log_client import Log, LogPlace
 from quorumlog.pull_queries.configuration import Configuration
 from quorumlog.pull_queries.events import Query
+from quorumlog.pull_queries.processes import Servers
 from quorumlog.pull_queries.records import form_of, log_names, source_of
-from quorumlog.pull_queries.server.processes import Servers
 from quorumlog.pull_queries.server_client import LostError, RefusedError, Reply, ServerClient
 from quorumlog.pull_queries.table import Value, partition_of
 

@@ -20,9 +20,9 @@ from logspec.heartbeat_traces import follow_heartbeats, read_heartbeat_traces
 from logspec.toolchain import find_toolchain
 from quorumlog.cluster.run import play
 from quorumlog.cluster.stage import Setting
+from quorumlog.pull_queries import processes
 from quorumlog.pull_queries.events import Query
 from quorumlog.pull_queries.rules import UNBOUNDED
-from quorumlog.pull_queries.server import processes
 from quorumlog.pull_queries.server.http import MAX_QUERIES
 
 COMMAND = [sys.executable, "-c", "from quorumlog.cluster.cli import cluster; cluster(prog_name='logwitness cluster')"]

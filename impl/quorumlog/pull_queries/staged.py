@@ -26,10 +26,10 @@ from quorumlog.node.wire import Stamp
 from quorumlog.pull_queries.configuration import Configuration
 from quorumlog.pull_queries.events import Query
 from quorumlog.pull_queries.load import Load, PullClient
+from quorumlog.pull_queries.processes import Servers
 from quorumlog.pull_queries.recording import json_text
 from quorumlog.pull_queries.records import changelog_of, form_of, log_names, source_of
 from quorumlog.pull_queries.server.configuration import Bound, Positive
-from quorumlog.pull_queries.server.processes import Servers
 from quorumlog.pull_queries.server_client import LostError, RefusedError, ServerClient
 from quorumlog.pull_queries.table import Record, partition_of
 
