@@ -5,8 +5,9 @@ event's non-null columns, in the order of the schema and without white space, so
 bytes. A reader takes any order and white space, but no repeated key and nothing that the schema does not know.
 
 A block of lines is decoded at once. Repeated keys are found by counting quotation marks: an object of flat values with
-k keys and s strings has 2(k + s) of them if none is escaped, so a line with more than its decoded event explains is
-looked at closely, and only such a line. The same count shows whether a block has columns that the one before lacked.
+k keys and s strings has 2(k + s) of them, and more if some are escaped, so a line with more than its decoded event
+explains is looked at closely, and only such a line. The same count shows whether a block has columns that the one
+before lacked.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ _encoder = msgspec.json.Encoder()
 _STRINGS = [not pa.types.is_integer(c.type) for c in COLUMNS]
 _NAMES = frozenset(c.name for c in COLUMNS)
 _ATTRIBUTES = [attrgetter(c.name) for c in COLUMNS]
-_NEW_LINE, _QUOTE, _BACKSLASH = b'\n"\\'
+_NEW_LINE, _QUOTE = b'\n"'
 
 
 def encode(rows: Iterable[Row]) -> bytes:
@@ -210,9 +211,9 @@ def _columns(events: Sequence[msgspec.Struct], used: Set[str]) -> pa.RecordBatch
 
 
 def _suspects(data: bytes, line_ends: npt.NDArray[np.int64], batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """The lines with an escape, or with quotation marks that the columns of the batch do not explain.
+    """The lines with quotation marks that the columns of the batch do not explain.
 
-    No other line repeats a key, or has a column that the batch lacks.
+    No other line repeats a key, or has a column that the batch lacks: each adds some, and nothing takes any away.
     """
     octets = np.frombuffer(data, np.uint8)
     marks = np.diff(np.searchsorted(np.flatnonzero(octets == _QUOTE), line_ends), prepend=0)
@@ -222,8 +223,6 @@ def _suspects(data: bytes, line_ends: npt.NDArray[np.int64], batch: pa.RecordBat
             weight = 4 if is_string else 2
             explained += weight * array.is_valid().to_numpy(zero_copy_only=False)
     suspect: npt.NDArray[np.bool_] = marks != explained
-    if b"\\" in data:
-        suspect[np.searchsorted(line_ends, np.flatnonzero(octets == _BACKSLASH))] = True
     return np.flatnonzero(suspect)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -9,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from loghistory import Format, HistoryError, Kind, MemorySink, Recorder, open_run
-from loghistory.quarantine import set_aside_in_words
+from loghistory import Format, HistoryError, Kind, MemorySink, Recorder, lines, open_run
+from loghistory.quarantine import Lenient, set_aside_in_words
 from loghistory.run import write_file
 from loghistory.validity import Reason
 
@@ -174,3 +175,39 @@ def test_later_versions_and_missing_files_are_errors_even_so(tmp_path: Path) -> 
         open_run(path, lenient=True).table()
     with pytest.raises(HistoryError, match="no such file"):
         open_run(tmp_path / "nowhere", lenient=True)
+
+
+@pytest.mark.parametrize("block", [8, 33, 64])
+def test_a_line_may_be_as_long_as_the_limit_and_lines_are_counted_behind_longer_ones(
+    monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    monkeypatch.setattr(lines, "BLOCK", block)
+    monkeypatch.setattr(lines, "MAX_LINE", 64)
+    for size in range(60, 300):
+        data = b"".join(b"%s\n" % (b"x" * length) for length in (1, size, 2, 64, size, 3))
+        lenient = Lenient(None)
+        found = [*lines.Lines(io.BytesIO(data).read, lambda _: False, "file", lenient)]
+        numbered = [
+            (number, len(line)) for each in found for number, line in enumerate(each.data.splitlines(), each.number)
+        ]
+        expected = [*enumerate((1, size, 2, 64, size, 3), 1)]
+        assert numbered == [(number, length) for number, length in expected if length <= 64]
+        assert lenient.counts == ({"long_line": 2} if size > 64 else {})
+
+
+@pytest.mark.parametrize("block", [64, 150, 333])
+def test_blocks_are_read_as_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    """Also where a column is in a later block only, and where the order breaks between two."""
+    monkeypatch.setattr(lines, "BLOCK", block)
+    monkeypatch.setattr(lines, "MAX_LINE", 333)
+    path = tmp_path / "events.jsonl"
+    for last in range(1, 20):
+        fault = b'{"seq":%d,"time":5,"kind":"fault","f":"loss","text":"\\"%d\\""}\n' % (last + 1, last)
+        path.write_bytes(HEADER + b"".join(STOP % seq for seq in range(last + 1)) + fault)
+        table = open_run(path).table()
+        assert table["seq"].to_pylist() == [*range(last + 2)]
+        assert table["node"].to_pylist() == [1] * (last + 1) + [None]
+        assert table["text"].to_pylist() == [None] * (last + 1) + [f'"{last}"']
+        path.write_bytes(HEADER + b"".join(STOP % seq for seq in [*range(last + 1), last]))
+        with pytest.raises(HistoryError, match=f"line {last + 3}, field seq: {last} does not come after {last}"):
+            open_run(path).table()
