@@ -40,13 +40,13 @@ class ShardsEnd(asyncio.Protocol):
     """A shard's end of a connection, which says what it is told to, and when."""
 
     def __init__(self, all_of_them: list[ShardsEnd]) -> None:
-        all_of_them.append(self)
-        self.closed = False
+        self._all_of_them, self.closed = all_of_them, False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A reader has connected."""
+        """A reader has connected: from now on this end can speak."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self._all_of_them.append(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is gone."""
