@@ -9,10 +9,10 @@ from random import Random
 import pytest
 
 from loghistory import HybridClock
-from quorumlog.node.recording import HistoryFile
+from quorumlog.node.recording import HistoryFile, find_history, whole_events
 from quorumlog.read_path.contents import Contents
 from quorumlog.read_path.events import Change
-from quorumlog.read_path.process.missing import missing_changes
+from quorumlog.read_path.process.missing import files_before, missing_changes, record_missing
 from quorumlog.read_path.process.shards import CHANGES, stored
 from quorumlog.read_path.records import new_copy
 from quorumlog.read_path.rules import REFERENCE, lsn_of
@@ -77,6 +77,25 @@ def test_a_trim_explains_what_is_gone_and_a_wiped_disk_nothing(tmp_path: Path) -
     ]
     wiped = history(tmp_path / "wiped", ("takes_part", {"f": "shard", "reason": "lost"}))
     assert missing_changes([first, wiped], contents(Change(intact=True))) == []
+
+
+def test_what_is_missing_is_of_the_last_life_that_began_and_at_its_end(tmp_path: Path) -> None:
+    """Incarnation 1 ended before it could begin: nothing that is found after it was done since. What led to a copy, as
+    the request of a client, may be later than the last event of the shard."""
+    one, two = copy(1), copy(2)
+    assert one.copy is not None
+    events = ("takes_part", {"f": "shard", "reason": "intact"}), ("copy", copy_columns(one.copy))
+    history(tmp_path / "node-0.0.jsonl", *events)
+    history(tmp_path / "node-0.1.jsonl")
+    now, _ = HybridClock().tick()
+    file = HistoryFile(tmp_path / "node-0.2.jsonl", HybridClock(), {"node": 0, "incarnation": 2})
+    record_missing(file, files_before(tmp_path, 0, 2), contents(one, two), {0: (now + 10, 2), 1: (now + 1000, 0)})
+    file.flush()
+    found = find_history(tmp_path / "node-0.2.jsonl")
+    assert found is not None
+    (event,) = whole_events(found)
+    assert (event.kind, event.offset, event.incarnation) == ("copy", lsn_of(1, 2), 0)
+    assert (event.time, event.logical) == (now + 10, 3)
 
 
 def test_a_torn_end_is_cut_and_a_long_file_is_written_anew(tmp_path: Path) -> None:

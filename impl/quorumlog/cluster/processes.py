@@ -32,6 +32,8 @@ from quorumlog.storage.power import FULL, SYNC_FAILS, Damage, damage, let_fail, 
 
 START_SECONDS = 30.0
 STOP_SECONDS = 8.0
+_ENDS = 16
+"""Of so many lives a node is told when they ended."""
 
 _FAILURES = {"disk_full": FULL, "fsync_error": SYNC_FAILS, "open_error": SYNC_FAILS}
 
@@ -101,6 +103,11 @@ class Processes(ABC):
     def arguments(self, node: int) -> list[str]:
         """What the command of a node needs besides."""
         return []
+
+    def ends_said(self, node: int) -> list[str]:
+        """When its lives before ended, for what they could not record any more; of many the last ones."""
+        ends = [*self._ends.get(node, {}).items()][-_ENDS:]
+        return [word for life, end in ends for word in ("--ended", str(life), *map(str, end))]
 
     @abstractmethod
     async def answers(self, node: int) -> None:

@@ -20,8 +20,6 @@ from quorumlog.node.incarnation import INCARNATION
 from quorumlog.node.recording import HistoryFile
 
 NODE_COMMAND = (sys.executable, "-m", "quorumlog.node")
-_ENDS = 16
-"""Of so many lives a node is told when they ended."""
 
 
 class Cluster(Processes):
@@ -85,9 +83,8 @@ class Cluster(Processes):
         file.write_text(json.dumps({**json.loads(file.read_text()), **changed}, indent=2) + "\n")
 
     def arguments(self, node: int) -> list[str]:
-        """When the lives before ended, for what they could not record any more; of many the last ones."""
-        ends = [*self._ends.get(node, {}).items()][-_ENDS:]
-        return [word for life, end in ends for word in ("--ended", str(life), *map(str, end))]
+        """When the lives before ended, as the node is told (`ends_said`)."""
+        return self.ends_said(node)
 
     async def answers(self, node: int) -> None:
         """Return if the node answers. Raises OSError if it does not."""

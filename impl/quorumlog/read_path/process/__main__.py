@@ -15,7 +15,8 @@ from quorumlog.read_path.process.process import run
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--config", required=True, type=click.Path(path_type=Path), help="The process's configuration (JSON).")
 @click.option("--supervisor", type=(int, int, int), hidden=True, help="The parent's process number and hybrid clock.")
-def main(config: Path, supervisor: tuple[int, int, int] | None) -> None:
+@click.option("--ended", type=(int, int, int), multiple=True, hidden=True, help="A life before, the clock at its end.")
+def main(config: Path, supervisor: tuple[int, int, int] | None, ended: tuple[tuple[int, int, int], ...]) -> None:
     """Run one shard, sequencer or reader of a log on many storage shards.
 
     \b
@@ -37,7 +38,8 @@ def main(config: Path, supervisor: tuple[int, int, int] | None) -> None:
     except BadConfigurationError as error:
         print(error, file=sys.stderr)
         sys.exit(UNUSABLE)
-    under = None if supervisor is None else Supervisor(supervisor[0], (supervisor[1], supervisor[2]))
+    ends = {life: (time, logical) for life, time, logical in ended}
+    under = None if supervisor is None else Supervisor(supervisor[0], (supervisor[1], supervisor[2]), ends)
     sys.exit(run(configuration, under))
 
 

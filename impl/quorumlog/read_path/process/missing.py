@@ -1,16 +1,19 @@
 """What a shard could not record before a SIGKILL, found by comparing its disk with its history files.
 
 A change is recorded after it is durable, and nobody hears of it before it is recorded. What is on the disk and in no
-file is therefore recorded first by the next incarnation, as the last events of the one before.
+file is therefore recorded first by the next incarnation, as the last events of the last one that began. What led to it
+may be later than the last event that is in a file: it is stamped with the end of that life, if it is known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from quorumlog.node.recording import find_history, history_path, whole_events
+from loghistory.schema import Kind
+from quorumlog.node.recording import History, end_stamp, find_history, history_path, whole_events
+from quorumlog.node.wire import Stamp
 from quorumlog.read_path.contents import Contents
 from quorumlog.read_path.recording import Noted
 from quorumlog.read_path.shard import copy_columns
@@ -43,6 +46,20 @@ def missing_changes(files: Iterable[Path], contents: Contents) -> list[Noted]:
     if contents.sealed > recorded.sealed:
         found.append(("seal", {"epoch": contents.sealed}))
     return found
+
+
+def record_missing(history: History, files: Sequence[Path], contents: Contents, ended: Mapping[int, Stamp]) -> None:
+    """Begin a history with what the lives before could not record any more; ``ended``: when these were over."""
+    if not files:
+        return
+    last, end = max(map(end_stamp, files))
+    begun = (event for path in files for event in whole_events(path) if event.kind == Kind.TAKES_PART)
+    lived = max((event.incarnation for event in begun), default=None)
+    of_life = {} if lived is None else {"incarnation": lived}
+    last = max(last, ended.get(-1 if lived is None else lived, last))
+    for step, (kind, columns) in enumerate(missing_changes(files, contents), start=1):
+        history.stamped(kind, (last[0], last[1] + step), {**columns, **of_life})
+    history.clock.merge(max(end, last))
 
 
 class _Recorded:

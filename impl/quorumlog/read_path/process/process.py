@@ -16,7 +16,7 @@ from quorumlog.node.framing import Hello
 from quorumlog.node.framing import Role as HelloRole
 from quorumlog.node.incarnation import next_incarnation
 from quorumlog.node.links import Link
-from quorumlog.node.recording import History, begin_history, end_stamp
+from quorumlog.node.recording import begin_history
 from quorumlog.node.supervised import Supervised, run_process, say
 from quorumlog.node.supervision import DISK_FAILED, STOPPED, Supervisor
 from quorumlog.read_path.core import Role, make_core
@@ -24,7 +24,7 @@ from quorumlog.read_path.process.calls import MESSAGES
 from quorumlog.read_path.process.configuration import ProcessConfiguration
 from quorumlog.read_path.process.driver import PathDriver, Peer, Place
 from quorumlog.read_path.process.internal import FORM, LOG, Internal
-from quorumlog.read_path.process.missing import files_before, missing_changes
+from quorumlog.read_path.process.missing import files_before, record_missing
 from quorumlog.read_path.process.port import Port
 from quorumlog.read_path.process.readers import ReaderDriver
 from quorumlog.read_path.process.sequencers import SequencerDriver
@@ -71,8 +71,10 @@ class PathProcess(Supervised):
             failed=self._failed,
         )
         self._driver = _driver(place, disk, lost_power=lost_power)
-        if isinstance(self._driver, ShardDriver) and directory is not None:
-            _record_missing(self._history, directory, self._driver, incarnation)
+        if isinstance(self._driver, ShardDriver) and directory is not None and self._driver.core.contents.intact:
+            ended = {} if supervisor is None else supervisor.ended
+            before = files_before(directory, number, incarnation)
+            record_missing(self._history, before, self._driver.core.contents, ended)
         by = (number << 16) + incarnation + 1
         log = Log(LOG, FORM, configuration.internal, self._history.clock, by)
         shards = configuration.numbers(Role.SHARD)
@@ -144,14 +146,3 @@ def _driver(place: Place, disk: FileDisk, *, lost_power: bool) -> PathDriver:
             return SequencerDriver(place)
         case Role.READER:
             return ReaderDriver(place)
-
-
-def _record_missing(history: History, directory: Path, driver: ShardDriver, incarnation: int) -> None:
-    """Begin the history with what the incarnation before could not record any more."""
-    files = files_before(directory, driver.number, incarnation)
-    if not files or not driver.core.contents.intact:
-        return
-    last, end = end_stamp(files[-1])
-    for step, (kind, columns) in enumerate(missing_changes(files, driver.core.contents), start=1):
-        history.stamped(kind, (last[0], last[1] + step), columns)
-    history.clock.merge(end)
