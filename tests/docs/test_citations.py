@@ -32,11 +32,15 @@ OLD_STYLE = {
     rf"\b({DOCUMENTS}|ghost-batches|read-path)\.txt\b": "is a file that nobody has",
 }
 """How rules and documents must not be referred to, and what is wrong with it."""
+SUSPECT = re.compile(rf"\.md|\.txt|rules page|{DOCUMENTS}", re.IGNORECASE)
+"""What is in each line that cites something, well or not."""
 
 
 def problems(name: str, text: str) -> Iterator[str]:
     """A sentence for each citation in a text that leads nowhere or has another form."""
     for number, line in enumerate(text.splitlines(), 1):
+        if not SUSPECT.search(line):
+            continue
         for citation in citations(line):
             if citation not in passages():
                 yield f"{name}:{number}: {citation} leads nowhere"
