@@ -52,6 +52,10 @@ class ShardsEnd(asyncio.Protocol):
         """It is gone."""
         self.closed = True
 
+    def hang_up(self) -> None:
+        """End the connection."""
+        self._transport.close()
+
     def say(self, *messages: m.Message, hello: bool = False) -> None:
         """Send these in one piece."""
         said = Hello(HelloRole.NODE, 0, _KEY).encode() if hello else b""
@@ -156,6 +160,20 @@ def test_a_connection_that_was_replaced_is_not_heard(tmp_path: Path) -> None:
         assert [end.closed for end in ends] == [True, False]
 
     play(tmp_path, body, ReaderSettings(single_copy=False, started=600 * MILLISECOND))
+
+
+def test_a_shard_whose_connection_ends_is_called_again(tmp_path: Path) -> None:
+    async def body(reading: Reading, ends: list[ShardsEnd]) -> None:
+        reading.start(1)
+        reading.learn()
+        await until(lambda: ends)
+        ends[0].say(m.Started(1, 0, 1, m.Answer.OK), hello=True)
+        await until(lambda: reading.written("stream_started"))
+        ends[0].hang_up()
+        await until(lambda: len(ends) == 2)
+        assert reading.written("stream_closed")
+
+    play(tmp_path, body, ReaderSettings())
 
 
 def test_the_timers_of_a_stream_end_with_it(tmp_path: Path) -> None:

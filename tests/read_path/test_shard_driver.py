@@ -213,6 +213,22 @@ def test_what_is_shipped_is_recorded_before_it_leaves(tmp_path: Path) -> None:
     play(tmp_path, body)
 
 
+@pytest.mark.parametrize("replaced", [False, True])
+def test_the_streams_of_a_reader_end_with_its_connection(replaced: bool, tmp_path: Path) -> None:
+    async def body(shard: Shard) -> None:
+        shard.driver.opened(READER, Told(shard.written))
+        lsn = lsn_of(1, 1)
+        shard.driver.received(READER, [m.Start(1, 1, lsn, lsn, lsn, None)])
+        assert {*shard.driver.core.streams} == {(READER, 1)}
+        if replaced:
+            shard.driver.opened(READER, Told(shard.written))
+        else:
+            shard.driver.gone(READER)
+        assert not shard.driver.core.streams
+
+    play(tmp_path, body)
+
+
 def test_what_cannot_be_sent_over_a_cut_link_waits_in_its_order() -> None:
     async def body() -> None:
         cut, connection = {READER}, Told(list)
