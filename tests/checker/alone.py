@@ -56,6 +56,7 @@ BESIDE: dict[str, tuple[Collection[str], str]] = {
     "rows-are-the-table": (("changelog",), "a table is all of its changelog up to a position"),
     "reports-are-true": (("changelog",), "the changelog up to its end"),
     "takeover-comes-first": (("changelog",), "the changelog from its beginning: it has an epoch's records in order"),
+    "statuses-follow-events": (("event_log",), "the records before, of which the statuses are made"),
     "heartbeats-to-all": (("heard",), "whatever the server did next: it went on"),
     "reports-to-all": (("report_sent",), "a report sent by any server tells that it is recorded where they go"),
     "reports-go-on": (
@@ -114,6 +115,7 @@ ANCHORS: dict[str, tuple[Collection[str], str]] = {
     "silence-is-down": (("heard",), "all that was heard, though less of it would not have been enough either"),
     "no-false-down": (("heard",), "all that was heard, though less of it would have been enough"),
     "reports-go-on": (("report", "down", "heartbeat"), "since when it has done nothing more, and what else it did"),
+    "answers-are-so": (("trim_point",), "how far it had trimmed; without that, not at all"),
     "report-times-rise": (("report_kept",), "what should have been there instead"),
     "shown-is-kept": (("report_kept",), "what should have been there instead"),
 }

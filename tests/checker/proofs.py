@@ -698,8 +698,12 @@ def _applied_by(row: Row, node: int) -> int:
 
 
 def applied_once(evidence: Evidence) -> Fields:
-    """A node applies what it has not committed, or not what comes behind what it has applied."""
+    """A node applies what it has not committed, or not what comes behind what it has applied, or installs that."""
     last = evidence.last
+    if last["kind"] == "snapshot":
+        applied = _applied_by(only(evidence.before), last["node"])
+        sure(last["reason"] == "installed" and applied >= last["offset"])
+        return {"node": last["node"], "offset": last["offset"], "applied": applied}
     sure(last["kind"] == "apply")
     if not evidence.before:
         sure(last["last_offset"] > last["commit"])
@@ -855,10 +859,20 @@ def quorums_intersect(evidence: Evidence) -> Fields | list[Fields]:
             found.append(said | {"some": some, "others": others})
     if not found:
         was, then = halves
-        follows = then == was or (len(then) == 1 and then[0] in was) if len(was) > 1 else then[1:] in ([], was)
+        if len(was) == len(then) == 1:
+            come = then[0] - was[0]
+            follows = was[0] <= then[0] and len(come) <= 1 and come <= _learners(one["text"])
+        else:
+            follows = then == was or (len(then) == 1 and then[0] in was) if len(was) > 1 else then[1:] == was
         sure(not follows)
         found.append(said)
     return found
+
+
+def _learners(text: str) -> set[int]:
+    words = text.split(" ")
+    named = dict(zip(words[1::2], words[2::2], strict=True))
+    return {*map(int, named["learners"].split(","))} if "learners" in named else set()
 
 
 def _halves(text: str) -> list[str]:

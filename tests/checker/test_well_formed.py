@@ -94,6 +94,8 @@ five-nodes     move start 1 behind append 9                                     
 leaders-fall   drop crash 1                                                      ends-are-recorded
 leaders-fall   drop power_loss 1                                                 ends-are-recorded
 leaders-fall   alter crash 1 node+1                                              ends-are-recorded
+leaders-fall   repeat append 20 kind=fault f=power_loss                          cut-power-ends-lives
+cluster        repeat append 100 kind=fault f=power_loss                         cut-power-ends-lives
 leaders-fall   alter start 4 incarnation=0                                       incarnations-count-up
 leaders-fall   alter start 0 incarnation=7                                       incarnations-count-up
 leaders-fall   alter append 60 incarnation+1                                     incarnations-count-up

@@ -245,11 +245,10 @@ def _settled(fast: Answer, plain: Answer, *, quiet: bool) -> Answer:
 def _unrecorded(fast: Answer, plain: Answer, absent: set[str]) -> Answer:
     """What the plain judge says where a kind of events that a check sees is never recorded, and the fast one takes that
     for what may explain some violations. Which ones rest on what, the plain judge does not know: the fast one has to
-    name the kind, or to find others (history-checks.md#never-recorded)."""
+    name the kind (history-checks.md#never-recorded)."""
     doubtful, before = plain.count.violated - fast.count.violated, plain.count
     named = {*_NAMED.findall(fast.reason)}
-    says = fast.verdict == "violated" or (fast.verdict == "undecided" and named and named <= absent)
-    if not absent or doubtful <= 0 or not says:
+    if doubtful <= 0 or not named or not named <= absent or fast.verdict not in ("violated", "undecided"):
         return plain
     count = before._replace(violated=before.violated - doubtful, unjudged=before.unjudged + doubtful)
     return Answer("violated" if count.violated else "undecided", count)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from plain import GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, total
 from plain_copies import shipped
 
@@ -77,4 +79,67 @@ def heard_was_shipped(history: History) -> Count:
     return total(conversation(history, events) for events in conversations(history))
 
 
-TWINS: dict[str, Plain] = {"heard-was-shipped": heard_was_shipped}
+def whole(history: History, shard: int, seq: int) -> bool:
+    """Whether all is recorded that a shard has done by then: from its first start on, with its disk, never cut off."""
+    if not 0 <= shard < 64:
+        return False
+    own = [e for e in history.events if e.node == shard and e.process is None and e.seq < seq]
+    turns = [e for e in own if e.kind in ("takes_part", *GONE)]
+    wiped = any(e.kind == "fault" and e.f == "wipe" and e.node in (shard, None) for e in history.events[:seq])
+    kinds = [e.kind for e in turns]
+    stops = {*kinds} <= {"takes_part", "stop"} and ("takes_part", "takes_part") not in pairwise(kinds)
+    intact = all(e.reason != "lost" for e in turns)
+    return (
+        bool(turns) and turns[0].kind == "takes_part" and turns[0].incarnation == 0 and stops and intact and not wiped
+    )
+
+
+def not_lost(history: History, node: int, heard: Event) -> Count:
+    """A violation, unless the node was cut off before it recorded anything more: that may have been lost."""
+    signs = (*SIGNS, "acknowledge", "release", "takes_part", *GONE)
+    later = next((e.kind for e in history.events[heard.seq + 1 :] if e.node == node and e.kind in signs), None)
+    return UNJUDGED if later in ("takes_part", *GONE) and later != "stop" else VIOLATED
+
+
+def answer(history: History, events: list[Event], e: Event) -> Count:
+    """What a stream heard, among what it and a shard said to each other from a START on."""
+    count = JUDGED
+    before = [b for b in events if b.seq < e.seq]
+    alone = sum(b.kind == "stream_start" for b in before) == 1
+    log = [b for b in history.events[: e.seq] if b.kind == "event_log"]
+    if e.version > max((b.version for b in log), default=0):
+        count += VIOLATED if any(b.kind == "event_log" for b in history.events) else Count(0, 0, 0, 1, 1)
+    versions = [b.version for b in before if b.kind in ("stream_started", "stream_heard")]
+    if alone and versions and e.version < versions[-1]:
+        count += VIOLATED
+    if e.kind == "stream_started":
+        return count
+    trimmed = [b.offset for b in history.events[: e.seq] if b.kind == "trim_point" and b.node == e.peer]
+    if e.f == "trim" and whole(history, e.peer, e.seq) and e.last > (trimmed or [-1])[-1]:
+        sign = not_lost(history, e.peer, e)
+        count += (
+            sign if sign == UNJUDGED or any(b.kind == "trim_point" for b in history.events) else Count(0, 0, 0, 1, 1)
+        )
+    if e.f in ("no_records", "under_replicated"):
+        releases = [b for b in history.events[: e.seq] if b.kind == "release"]
+        highest = max(releases, key=lambda b: b.offset, default=None)
+        if highest is not None and e.last > highest.offset and e.last >> 32 == highest.offset >> 32:
+            since = history.events[highest.seq + 1 : e.seq]
+            cut = [b for b in since if b.node == highest.node and b.kind in ("takes_part", *GONE) and b.kind != "stop"]
+            count += Count() if cut else not_lost(history, highest.node, e)
+    if (e.f == "under_replicated" or e.get("count") == 1) and whole(history, e.peer, e.seq):
+        count += VIOLATED
+    return count
+
+
+def answers_are_so(history: History) -> Count:
+    """read-path.md#answers-are-so."""
+    return total(
+        answer(history, events, e)
+        for events in conversations(history)
+        for e in events
+        if e.kind in ("stream_started", "stream_heard")
+    )
+
+
+TWINS: dict[str, Plain] = {"heard-was-shipped": heard_was_shipped, "answers-are-so": answers_are_so}

@@ -157,10 +157,14 @@ def _apart(one: Configuration, other: Configuration) -> bool:
 
 
 def _is_a_step(before: Configuration, after: Configuration) -> bool:
-    """Whether a joint configuration is led to from its old half, and followed by itself or by one of its halves."""
+    """Whether a joint configuration is led to from its old half, and followed by itself or by one of its halves; from
+    one without two halves to another no voter goes, and at most one learner becomes one."""
     halves, then = ([{*half} for half in each.halves] for each in (before, after))
+    if len(halves) == len(then) == 1:
+        come = then[0] - halves[0]
+        return halves[0] <= then[0] and len(come) <= 1 and come <= {*before.learners}
     if len(halves) == 1:
-        return len(then) == 1 or then[1] == halves[0]
+        return then[1] == halves[0]
     return then == halves or (len(then) == 1 and then[0] in halves)
 
 

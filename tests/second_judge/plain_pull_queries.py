@@ -354,6 +354,20 @@ def heartbeats_to_all(history: History) -> Count:
     return count
 
 
+def checks_decide_all(history: History) -> Count:
+    """pull-queries.md#checks-decide-all."""
+    count = Count()
+    for _, lived, e in decisions(history):
+        made = [b for b in lived if b.kind in ("up", "down")]
+        if not made or made[-1].stamp == e.stamp:
+            continue
+        since = next((at for at, b in enumerate(reversed(made)) if b.stamp != made[-1].stamp), len(made))
+        check = made[::-1][:since]
+        listed = {b.peer for b in lived[: lived.index(check[-1])] if b.kind == "listed"} - {e.node}
+        count += Count(judged=int(bool(listed)), violated=len(listed - {b.peer for b in check}))
+    return count
+
+
 def reports_to_all(history: History) -> Count:
     """pull-queries.md#reports-to-all."""
     count = Count()
@@ -1212,6 +1226,7 @@ TWINS: dict[str, Plain] = {
     "no-false-down": no_false_down,
     "silence-is-down": silence_is_down,
     "heartbeats-to-all": heartbeats_to_all,
+    "checks-decide-all": checks_decide_all,
     "reports-to-all": reports_to_all,
     "reports-go-on": reports_go_on,
     "active-stays": active_stays,

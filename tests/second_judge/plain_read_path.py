@@ -6,7 +6,7 @@ import json
 from itertools import pairwise
 from typing import Any
 
-from plain import JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, total
+from plain import GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, total
 
 REFUSALS = ("access", "not_in_config")
 DELIVERIES = ("stream_record", "stream_gap")
@@ -194,6 +194,16 @@ def satisfied(declared: Any, shards: set[int]) -> bool:  # noqa: ANN401
     return all(len(levels[scope]) >= factor for scope, factor in declared["replication"].items())
 
 
+def may_lack(history: History, shard: int, e: Event) -> bool:
+    """Whether the record of a shard may lack what it stored before an event: it was cut off by then, or before it
+    stored anything more."""
+    turns = [b for b in history.events if b.node == shard and b.kind in ("takes_part", *GONE)]
+    cuts = [b for b in turns if b.kind not in ("takes_part", "stop")]
+    cuts += [b for a, b in pairwise(turns) if a.kind == b.kind == "takes_part"]
+    stores = [b.seq for b in history.events if b.kind == "copy" and b.node == shard]
+    return any(b.seq < e.seq or not any(e.seq < seq < b.seq for seq in stores) for b in cuts)
+
+
 def replication_property_holds(history: History) -> Count:
     """read-path.md#replication-property-holds."""
     count, declared = Count(), dict[int, Any]()
@@ -215,7 +225,8 @@ def replication_property_holds(history: History) -> Count:
             copies = {c.node for c in data if c.value in (None, e.value) and e.shards >> c.node & 1}
             hidden = {shard for shard in range(63) if e.shards >> shard & 1} - begun if begun else set()
             if since and satisfied(declared[max(since)], copies):
-                count += JUDGED
+                lacking = {shard for shard in begun - copies if e.shards >> shard & 1}
+                count += JUDGED + Count(violated=sum(not may_lack(history, shard, e) for shard in lacking))
             elif not since or satisfied(declared[max(since)], copies | hidden):
                 count += UNJUDGED
             else:

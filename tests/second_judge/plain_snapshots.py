@@ -45,9 +45,12 @@ def began_with(history: History, e: Event) -> int | None:
 
 
 def applied_once(history: History) -> Count:
-    """What is applied is committed, and follows what was applied before."""
+    """What is applied is committed, and follows what was applied before, which an installed snapshot goes beyond."""
     count = Count()
     for e in history.events:
+        if e.kind == "snapshot" and e.reason == "installed":
+            before = applied_before(history, e)
+            count += Count() if before is None else JUDGED if before < e.offset else JUDGED + VIOLATED
         if e.kind == "apply":
             before = applied_before(history, e)
             before = began_with(history, e) if before is None else before

@@ -56,6 +56,34 @@ def ends_are_recorded(history: History) -> Count:
     return sum((JUDGED + VIOLATED if shown else UNJUDGED for _ in missing), count)
 
 
+def cut_power_ends_lives(history: History) -> Count:
+    """A node that ran when its power was cut ends, or starts, before it does anything later than 250 ms after that."""
+    count = Count()
+    runs: set[int] = set()
+    cut: dict[int, Event] = {}
+    starts = False
+    for e in history.events:
+        if e.kind == "fault":
+            if e.f == "power_loss" and e.node in runs:
+                cut.setdefault(e.node, e)
+            continue
+        of_node = e.kind in (*GONE, *OF_MEMORY, "send", "receive") or e.dirty is not None
+        if e.node in cut and of_node:
+            late = e.time - cut[e.node].time > 250_000_000
+            if late and e.kind not in ("start", "crash", "power_loss", "storage_error"):
+                count += JUDGED + VIOLATED if starts else UNJUDGED
+                del cut[e.node]
+            elif e.kind == "start" or e.kind in GONE:
+                count += JUDGED
+                del cut[e.node]
+        starts = starts or e.kind == "start"
+        if e.kind in GONE:
+            runs.discard(e.node)
+        elif e.dirty is not None and e.node is not None:
+            runs.add(e.node)
+    return count + Count(unjudged=len(cut))
+
+
 def incarnations_count_up(history: History) -> Count:
     """Starts count up, what follows a start has its incarnation, and an end no lower one. A wiped disk forgets it."""
     count = Count()
@@ -185,6 +213,7 @@ TWINS: dict[str, Plain] = {
     "nothing-while-down": nothing_while_down,
     "starts-are-recorded": starts_are_recorded,
     "ends-are-recorded": ends_are_recorded,
+    "cut-power-ends-lives": cut_power_ends_lives,
     "incarnations-count-up": incarnations_count_up,
     "stamps-count-up": stamps_count_up,
     "sent-before-received": sent_before_received,

@@ -172,7 +172,41 @@ def event_log_in_order(history: History) -> Count:
     return total(judged(after != before + 1) for before, after in pairwise(versions))
 
 
+def statuses_follow_events(history: History) -> Count:
+    """read-path.md#status-of-events: what the records of the event log make of each shard, 0 if there are none."""
+    count = Count()
+    of: dict[int, str] = {}
+    records = [e for e in history.events if e.kind == "event_log"]
+    for place, e in enumerate(records, 1):
+        before, words = of.get(e.peer), ("rebuild", "drain", "unrecoverable", "done", "abort", "acknowledge")
+        if any(b.version != at or b.f not in words for at, b in enumerate(records[:place], 1)):
+            count += UNJUDGED
+            continue
+        if e.f == "rebuild" and before in (None, "drained", "drained empty"):
+            of[e.peer] = "may come back"
+        elif e.f == "drain" and before is None:
+            of[e.peer] = "drained"
+        elif e.f == "unrecoverable" and before in (None, "may come back", "drained"):
+            of[e.peer] = "lost"
+        elif (e.f == "abort" and before in ("may come back", "drained")) or (
+            e.f == "acknowledge" and before in ("empty", "drained empty")
+        ):
+            del of[e.peer]
+        count += JUDGED
+        for shard, status in statuses(e).items():
+            if (
+                status == 2
+                and e.f in ("done", "unrecoverable")
+                and of.get(shard) in ("may come back", "lost", "drained")
+            ):
+                of[shard] = "drained empty" if of[shard] == "drained" else "empty"
+            right = {None: 0, "drained": 0, "lost": 1, "empty": 2, "drained empty": 2, "may come back": 3}
+            count += Count(violated=int(status != right[of.get(shard)]))
+    return count
+
+
 TWINS: dict[str, Plain] = {
+    "statuses-follow-events": statuses_follow_events,
     "ships-what-it-stored": ships_what_it_stored,
     "event-log-in-order": event_log_in_order,
     "best-write-stays": best_write_stays,

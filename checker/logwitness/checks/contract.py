@@ -184,7 +184,7 @@ class Outcome(msgspec.Struct, frozen=True):
     """Facts that could not be judged because the history does not show what they need."""
     violations: tuple[Violation, ...] = ()
     reason: str | None = None
-    """Why it is undecided or unexercised."""
+    """Why it is undecided or unexercised; of a violated one, what else it leaves undecided."""
     excuses: tuple[Excuse, ...] = ()
     """A line for each cause; their facts add up to ``excused``."""
 
@@ -434,7 +434,7 @@ def outcome(
         reason = f"{shown.sentence} (seq {listed(list(shown.events))})" if shown.events else shown.sentence
         unjudged, violated, violations = unjudged + violated, 0, ()
     elif violated:
-        verdict = Verdict.VIOLATED
+        verdict, reason = Verdict.VIOLATED, undecided
     elif undecided is not None:
         verdict, reason = Verdict.UNDECIDED, undecided
     elif judged:

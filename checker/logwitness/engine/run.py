@@ -224,7 +224,8 @@ def _merged(check: Check, outcomes: Sequence[tuple[Outcome, int]], keep: int) ->
     if len(outcomes) == 1 and outcomes[0][1] == 1:
         return outcomes[0][0]
     verdict = worst([each.verdict for each, _ in outcomes])
-    reasons = [each.reason for each, _ in outcomes if each.verdict is verdict and each.reason]
+    doubtful = (verdict, Verdict.UNDECIDED) if verdict is Verdict.VIOLATED else (verdict,)
+    reasons = [each.reason for of in doubtful for each, _ in outcomes if each.verdict is of and each.reason]
     excuses = summed(
         msgspec.structs.replace(excuse, facts=excuse.facts * times)
         for each, times in outcomes

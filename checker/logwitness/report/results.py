@@ -84,8 +84,12 @@ class History:
     @property
     def remarks(self) -> list[str]:
         """The notes on it, and what could not be judged, each on one line."""
-        counts = [(each.outcome.id, each.outcome.unjudged) for each in self.results if each.outcome.unjudged]
-        facts = (f"{id_}: {counted(number, 'fact')} could not be judged." for id_, number in counts)
+        outcomes = [each.outcome for each in self.results if each.outcome.unjudged]
+        facts = (
+            f"{each.id}: {counted(each.unjudged, 'fact')} could not be judged"
+            + (f": {each.reason}." if each.violated and each.reason else ".")
+            for each in outcomes
+        )
         return [printable(each) for each in (*self.notes, *facts)]
 
     def line_of(self, violation: Violation) -> int | None:

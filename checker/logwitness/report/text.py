@@ -149,6 +149,8 @@ class Report:
         left = outcome.violated - len(shown) - (len(result.known) if result.state is State.FAILED else 0)
         if shown and left > 0:
             self._output.line((f"and {left:,} more of {outcome.id}", "dim"), indent=2)
+        if outcome.reason:
+            self._output.line((f"besides, {outcome.id} is undecided: ", "yellow"), printable(outcome.reason), indent=2)
 
     def _losses(self, losses: Sequence[Loss]) -> None:
         if not losses:

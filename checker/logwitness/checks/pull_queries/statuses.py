@@ -117,7 +117,17 @@ GO_ON = Check(
     kinds=(Kind.SERVE,),
     columns=("node", "stamp"),
 )
-CHECKS = (REPLAYS, NO_FALSE_DOWN, SILENCE, TO_ALL, REPORTS_TO_ALL, GO_ON)
+DECIDES_ALL = Check(
+    id="checks-decide-all",
+    rule="A check decides about every other listed host, with one stamp.",
+    source=("pull-queries.md#checks-decide-all",),
+    fact="a check of a server that made another one after it",
+    sentence="Node {node} decided at {stamp} who is alive, but said nothing of node {peer}.",
+    kinds=(Kind.LISTED,),
+    columns=("node", "peer", "stamp"),
+    looks_back=True,
+)
+CHECKS = (REPLAYS, NO_FALSE_DOWN, SILENCE, TO_ALL, REPORTS_TO_ALL, GO_ON, DECIDES_ALL)
 
 _KINDS = frozenset(
     {Kind.SERVE, Kind.LISTED, Kind.HEARTBEAT, Kind.HEARD, Kind.UP, Kind.DOWN, Kind.ROUTE, Kind.SHOWN}
@@ -134,9 +144,9 @@ _SERVE, _LISTED, _HEARTBEAT, _HEARD, _UP, _DOWN, _ROUTE = (
 _ENDS = frozenset({Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR})
 _IS_END = lookup(_ENDS)
 _IS_WANTED = lookup(_KINDS | _ENDS)
-_REPLAYS, _HEARD_IN_TIME, _SILENT, _TO_ALL, _REPORTS_TO_ALL, _GO_ON = range(len(CHECKS))
-_DIFFERS, _FALSE_DOWN, _FALSE_UP, _UNLISTED, _LACKS, _OVERDUE = (1 << bit for bit in range(6))
-"""What a decision, or a round of heartbeats, breaks."""
+_REPLAYS, _HEARD_IN_TIME, _SILENT, _TO_ALL, _REPORTS_TO_ALL, _GO_ON, _DECIDES_ALL = range(len(CHECKS))
+_DIFFERS, _FALSE_DOWN, _FALSE_UP, _UNLISTED, _LACKS, _OVERDUE, _PARTIAL = (1 << bit for bit in range(7))
+"""What a decision, a round of heartbeats or a check breaks."""
 _BROKEN, _FEWER, _TELLS = range(3)
 """What was broken last; how many nodes there are, if each host is a node of its own and there are no more than `FEW`,
 else 0; whether somebody has told where a report goes."""
@@ -185,6 +195,12 @@ class _Servers(NamedTuple):
     check: Cells
     telling: Cells  # the number of the report that is told of
     announced: Cells  # its stamp
+    turn: Cells  # the number of the last check
+    now: Cells  # its stamp
+    turned: Cells  # its first decision
+    due: Cells  # how many other hosts were listed before it
+    decided: Cells  # about how many of these it has decided
+    others: Cells  # how many other hosts are listed
 
 
 class _Pairs(NamedTuple):
@@ -193,11 +209,14 @@ class _Pairs(NamedTuple):
     status: Cells
     updated: Cells
     alive: Cells  # 1: the last check took it for that
-    listed: Cells  # the event
+    since: Cells  # the event that listed it
+    listed: Cells  # the last one
     round: Cells  # the last heartbeats that it was sent one of
     beat: Cells  # and the event of that
     telling: Cells  # the last report that it was told to be sent
     tell: Cells
+    turn: Cells  # the last check that decided about it
+    decision: Cells  # and the event of that
 
 
 class _State(NamedTuple):
@@ -298,6 +317,29 @@ def _by_slots(state: _State, node: int, place: int, end: int, up: int) -> int:
         up, gap = 0, 1
     heard = 2 if (before and not gap) or filled >= servers.received[node] else 0
     return heard | (up if some else 0)
+
+
+@part
+def _begins_check(state: _State, node: int, stamp: int, seq: int, judged: Cells) -> int:
+    """A decision of another stamp: the check before is over; what that breaks."""
+    servers, due = state.servers, state.servers.due[node]
+    judged[_DECIDES_ALL] += due > 0
+    if servers.decided[node] < due:
+        servers.due[node] = 0
+        return _PARTIAL
+    servers.turn[node] += 1
+    servers.now[node], servers.turned[node] = stamp, seq
+    servers.due[node], servers.decided[node] = servers.others[node], 0
+    return 0
+
+
+@part
+def _notes(state: _State, node: int, other: int, pair: int, seq: int) -> None:
+    """A check has decided about a host."""
+    servers, pairs = state.servers, state.pairs
+    due = other != node and 0 <= pairs.since[pair] < servers.turned[node]
+    servers.decided[node] += due and pairs.turn[pair] != servers.turn[node]
+    pairs.turn[pair], pairs.decision[pair] = servers.turn[node], seq
 
 
 @part
@@ -412,6 +454,11 @@ def _skim(rows: _Rows, at: int, state: _State, judged: Cells) -> int:
         elif kind == _HEARD:
             hear(state.heard, rows.pair[i], stamp, rows.seq[i])
         elif kind in (_UP, _DOWN):
+            if stamp != servers.now[node]:
+                run[_BROKEN] = _begins_check(state, node, stamp, rows.seq[i], judged)
+                if run[_BROKEN]:
+                    return i
+            _notes(state, node, rows.other[i], rows.pair[i], rows.seq[i])
             if not servers.known[node]:
                 return i
             run[_BROKEN] = _decides(state, rows, i, judged)
@@ -433,8 +480,11 @@ def _skim(rows: _Rows, at: int, state: _State, judged: Cells) -> int:
     return len(rows.kind)
 
 
-_OF_PROCESS = ("telling", "listed", "statuses", "unreported", "unchecked", "to_listed", "opened", "round")
-_BLANK = {"runs": 0, "known": 0, "announced": NULL, **dict.fromkeys(_OF_PROCESS, 0)}
+_OF_PROCESS = (
+    *("telling", "listed", "statuses", "unreported", "unchecked", "to_listed", "opened", "round"),
+    *("turn", "due", "decided", "others"),
+)
+_BLANK = {"runs": 0, "known": 0, "announced": NULL, "now": NULL, **dict.fromkeys(_OF_PROCESS, 0)}
 _UNKNOWN = {"alive": 0}
 
 
@@ -500,6 +550,9 @@ class StatusFold(SkimmingFold[_Rows]):
         if broken & (_LACKS | _OVERDUE):
             self._round(e.node, e.who, broken)
             return False
+        if broken & _PARTIAL:
+            self._passes_over(e)
+            return False
         if e.kind == _SERVE:
             self._serves(e)
         elif e.kind == _LISTED:
@@ -510,7 +563,10 @@ class StatusFold(SkimmingFold[_Rows]):
                 again = {"node": e.node, "peer": e.peer, "stamp": e.stamp}
                 self._tallies[REPLAYS.id].judged += 1
                 self._tallies[REPLAYS.id].violation(int(pairs.listed[e.pair]), e.seq, way="again", **again)
-            servers.listed[e.who] += pairs.listed[e.pair] < 0
+            else:
+                pairs.since[e.pair] = e.seq
+                servers.listed[e.who] += 1
+                servers.others[e.who] += e.other != e.who
             pairs.status[e.pair], pairs.updated[e.pair], pairs.listed[e.pair] = 1, e.stamp, e.seq
         elif e.kind in (_ROUTE, _SHOWN):
             self._shows(e)
@@ -599,6 +655,18 @@ class StatusFold(SkimmingFold[_Rows]):
                 rests_on = (Kind.REPORT,) if way == "reports" else ()
                 self._tallies[GO_ON.id].violation(int(last[who]), *shown, rests_on=rests_on, **announced)
                 rounds[who] = 0
+
+    def _passes_over(self, e: _Rows) -> None:
+        """A check that is over, since ``e`` is of the next one, and did not decide about all hosts."""
+        servers, pairs = self._state.servers, self._state.pairs
+        turn, first, known = servers.turn[e.who], int(servers.turned[e.who]), sorted(self.nodes.pairs_of(e.node))
+        shown = [int(pairs.decision[pair]) for _, pair in known if pairs.turn[pair] == turn]
+        for peer, pair in known:
+            listed = int(pairs.since[pair])
+            if peer != e.node and 0 <= listed < first and pairs.turn[pair] != turn:
+                place: dict[str, Any] = {"node": e.node, "stamp": int(servers.now[e.who]), "peer": peer}
+                evidence = *sorted((listed, *shown)), e.seq
+                self._tallies[DECIDES_ALL.id].violation(*evidence, rests_on=(Kind.UP, Kind.DOWN), **place)
 
     def _decided(self, e: _Rows, broken: int) -> None:
         """A decision that breaks a rule."""

@@ -54,13 +54,15 @@ IN_FORCE = Check(
 INTERSECT = Check(
     id="quorums-intersect",
     rule="Whatever decides by a configuration meets whatever decides by the one before it in the log; a joint one has "
-    "the voters before it as its old half, and is followed by one of its halves.",
+    "the voters before it as its old half, and is followed by one of its halves; without one, no voter goes, and one "
+    "that was a learner may come.",
     source=("raft.md#change-steps", "raft.md#joint"),
     fact="a configuration that is appended behind another one",
     sentence={
         "apart": "The configuration at offset {offset} ({after}) follows {before}: {others} may decide by the former "
         "and {some} by the latter, with no node in common.",
         "half": "The configuration at offset {offset} ({after}) follows {before}, of which it is no half.",
+        "step": "The configuration at offset {offset} ({after}) follows {before}, and is no single step from it.",
         "old": "The configuration at offset {offset} ({after}) follows {before}, whose voters it does not replace.",
     },
     kinds=(Kind.CONFIGURATION,),
@@ -98,8 +100,11 @@ class _Entry(NamedTuple):
 def _is_no_step(before: Configuration, after: Configuration) -> str:
     """What is wrong with a configuration behind another one; nothing if they follow each other (raft.md#joint)."""
     halves = [frozenset(half) for half in before.halves]
+    if not after.old and before.old:
+        return "" if frozenset(after.voters) in halves else "half"
     if not after.old:
-        return "half" if before.old and frozenset(after.voters) not in halves else ""
+        come = frozenset(after.voters) - halves[0]
+        return "" if len(come) <= 1 and come <= {*before.learners} and halves[0] <= {*after.voters} else "step"
     if before.old:
         return "" if [frozenset(half) for half in after.halves] == halves else "half"
     return "" if frozenset(after.old) == halves[0] else "old"

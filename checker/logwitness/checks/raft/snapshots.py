@@ -42,13 +42,15 @@ from .protocol import RAFT
 
 APPLIED = Check(
     id="applied-once",
-    rule="The state machine of a node applies what is committed, in order, each entry once.",
+    rule="The state machine of a node applies what is committed, in order, each entry once; a snapshot that a node "
+    "installs is of more than it had applied.",
     source=("raft.md#apply", "raft.md#snapshot-install"),
-    fact="entries that a node applies",
+    fact="entries that a node applies; a snapshot that it installs, where it is known what it had applied in that life",
     sentence={
         "uncommitted": "Node {node} applied up to offset {last}; its commit index is {commit}.",
         "order": "Node {node} applied offset {offset} next, where all up to offset {applied} had been applied.",
         "empty": "Node {node} started with an empty log, and applied offset {offset} first.",
+        "again": "Node {node} installed a snapshot of all up to offset {offset}, but had applied all up to {applied}.",
         "restart": "Node {node} applied offset {offset} first after a restart, but its snapshot ends at offset "
         "{applied}.",
     },
@@ -355,6 +357,11 @@ class SnapshotsFold:
         elif e.reason == _INSTALLED:
             offsets = {"appended": e.dirty, "flushed": e.flushed, "committed": e.commit, "visible": e.visible}
             self._covers(e, "installed", offsets, -1)
+            if node.upto != NULL and node.started < 0:
+                self._applied.judged += 1
+                if node.upto >= e.offset:
+                    said = {"node": e.node, "offset": e.offset, "applied": node.upto}
+                    self._applied.violation(node.seq, e.seq, way="again", **said)
         if e.reason == _INSTALLED and node.upto < e.offset:
             node.upto, node.seq, node.started = e.offset, e.seq, -1
         if e.reason == _TAKEN:

@@ -1,10 +1,11 @@
-"""What streams hear from a shard against what that shard says it shipped them, by the START that it answers.
+"""What streams hear from a shard against what that shard says it shipped them, by the START that it answers; and
+against what it could know.
 
 A shard ships in order, and between a START and the next one nothing is lost, doubled or overtaken. A shard that was
 cut off may have lost the end of its record: what is missing there is held against it only once it records something
-more in the life in which it was asked.
+more in the life in which it was asked; so it is with what a sequencer released last.
 
-Sources: read-path.md#heard-was-shipped, read-path.md#in-order-shipping.
+Sources: read-path.md#heard-was-shipped, read-path.md#in-order-shipping, read-path.md#answers-are-so.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from typing import NamedTuple
 import numpy as np
 
 from loghistory.schema import Kind
-from loghistory.vocabularies.read_path import AnswerWord, HeardWord
+from loghistory.vocabularies.read_path import AnswerWord, HeardWord, ShardWord
 
-from ..codes import REASONS, code, lookup, word_code
+from ..codes import FAULT_WIPE, REASONS, code, lookup, word_code
 from ..columns import Ints
 from ..contract import Check, Family, Setting, Verdicts
 from ..hashing import Table, all_grown, empty_table, place_of, roomy, row_of
 from ..kernel import kernel, part
-from .nodesets import all_lsns_said
+from .nodesets import MOST_SHARDS, all_lsns_said
 from .protocol import NOWHERE, READ_PATH, Cells, StreamFold, no_rows, shown
 
 SHIPPED = Check(
@@ -41,17 +42,40 @@ SHIPPED = Check(
     kinds=(Kind.STREAM_START, Kind.STREAM_HEARD, Kind.SHIP),
     columns=("node", "op", "peer", "filter", "offset"),
 )
-CHECKS = (SHIPPED,)
+SO = Check(
+    id="answers-are-so",
+    rule="What a shard says to a stream is so: the event log has the version that it states, which does not fall; it "
+    "has trimmed what it says is trimmed; what it says has no records is released; and only a shard that was cut off "
+    "says that it may lack some.",
+    source=("read-path.md#answers-are-so", "read-path.md#in-order-shipping", "read-path.md#event-log-version"),
+    fact="an answer to START, a record or a gap that a stream heard in answer to its last START",
+    sentence={
+        "later": "Shard {peer} answered stream {op} by version {version} of the event log, which has {known} records.",
+        "older": "Shard {peer} answered stream {op} by version {version} of the event log, and by {known} before.",
+        "kept": "Shard {peer} said to stream {op} that all up to {lsn} is trimmed, but has not trimmed that.",
+        "unreleased": "Shard {peer} said to stream {op} that there is nothing up to {lsn}, but no more than {bound} "
+        "was released.",
+        "sure": "Shard {peer} said to stream {op} that it may lack records at {lsn}, but was never cut off.",
+    },
+    kinds=(Kind.STREAM_START,),
+    columns=("node", "op", "peer", "filter", "offset", "version"),
+    looks_back=True,
+)
+CHECKS = (SHIPPED, SO)
 
 _ENDS = (Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR)
-_SIGNS = (Kind.COPY, Kind.PURGE, Kind.TRIM_POINT, Kind.SEAL, Kind.SHIP)
+_SIGNS = (Kind.COPY, Kind.PURGE, Kind.TRIM_POINT, Kind.SEAL, Kind.SHIP, Kind.ACKNOWLEDGE, Kind.RELEASE)
 _STREAM = (Kind.STREAM_START, Kind.STREAM_STARTED, Kind.STREAM_HEARD, Kind.TAKES_PART)
 _START, _STARTED, _HEARD, _TAKES_PART = map(code, _STREAM)
-_SHIP = code(Kind.SHIP)
-_OWN = frozenset({*_ENDS, *_SIGNS, *_STREAM})
+_SHIP, _TRIM_POINT, _RELEASE = map(code, (Kind.SHIP, Kind.TRIM_POINT, Kind.RELEASE))
+_EVENT_LOG, _FAULT, _STOP = map(code, (Kind.EVENT_LOG, Kind.FAULT, Kind.STOP))
+_OWN = frozenset({*_ENDS, *_SIGNS, *_STREAM, Kind.EVENT_LOG, Kind.FAULT})
 _IS_WANTED, _IS_END, _IS_SIGN = lookup(_OWN), lookup(_ENDS), lookup(_SIGNS)
 _RECORD, _DAMAGED = word_code(HeardWord.RECORD), word_code(HeardWord.DAMAGED)
 _NO_RECORDS, _UNSURE, _TRIM = map(word_code, (HeardWord.NO_RECORDS, HeardWord.UNDER_REPLICATED, HeardWord.TRIM))
+_LOST = REASONS[ShardWord.LOST]
+_OLDER, _LATER, _KEPT, _UNRELEASED, _SURE = (1 << bit for bit in range(5))
+"""Ways in which an answer may not be so."""
 _REFUSALS = (REASONS[AnswerWord.REBUILDING], REASONS[AnswerWord.FAILED])
 
 
@@ -69,6 +93,9 @@ class _Rows(NamedTuple):
     value: Cells
     filter: Cells
     reason: Cells
+    version: Cells
+    records: Cells
+    incarnation: Cells
 
 
 class _Asked(NamedTuple):
@@ -81,6 +108,8 @@ class _Asked(NamedTuple):
     next: Ints  # behind what was heard
     last: Ints  # and the event: START, or what was heard last
     refused: Ints  # the answer, if the shard sends nothing; -1
+    version: Ints  # the last one that it stated
+    stated: Ints  # and the event
     first: Ints  # place of what is on its way
     end: Ints
 
@@ -93,12 +122,23 @@ class _Way(NamedTuple):
     after: Ints
 
 
+class _Shards(NamedTuple):
+    """By shard that sets can have: whether all that it did is recorded, from its first start on and never cut off, and
+    since which event; its trim point, and the event."""
+
+    whole: Ints  # 0: it is not known yet, 1, or -1: it is not
+    began: Ints
+    trim_point: Ints
+    trim_seq: Ints
+
+
 class _State(NamedTuple):
     """What the loop knows; the numbers of ``run`` are named below."""
 
     streams: Table
     pairs: Table  # by row of a stream and shard
     asked: _Asked
+    shards: _Shards
     way: _Way
     named: Ints  # LSNs that the `ship` events of these rows name
     upto: Ints  # and where those of each event end
@@ -106,8 +146,10 @@ class _State(NamedTuple):
 
 
 _STREAMS, _PAIRS, _PLACES, _FREE, _NAMED, _WAITS = range(6)
+_VERSION, _LOGGED, _TOP, _RELEASED, _RELEASER = range(6, 11)
 """How many streams, pairs and places there are; the first place that is free again; how many of the rows' `ship`
-events were taken; records that wait for a sign of their shard."""
+events were taken; what waits for a sign of its node; the last version of the event log, and its event; the highest LSN
+released, the event (-1: none, or who did may have released more, which is lost), and who did."""
 
 
 @part
@@ -163,8 +205,42 @@ def _asks(state: _State, rows: _Rows, i: int) -> None:
         return
     while asked.first[row] >= 0:
         _drop(state, row)
+    asked.version[row] = 0
     asked.reader[row], asked.filter[row], asked.times[row] = rows.node[i], rows.filter[i], 1
     asked.next[row], asked.last[row], asked.refused[row] = rows.offset[i], rows.seq[i], -1
+
+
+@part
+def _wrong(state: _State, rows: _Rows, i: int) -> int:
+    """In which ways an answer is not so, or may not be; -1: it answers no last START."""
+    row, shards, shard = _pair(state, rows.op[i], rows.peer[i]), state.shards, rows.peer[i]
+    asked, found, version = state.asked, 0, rows.version[i]
+    if row < 0 or asked.filter[row] != rows.filter[i] or asked.reader[row] != rows.node[i]:
+        return -1
+    if version > state.run[_VERSION]:
+        found |= _LATER
+    if asked.times[row] == 1 and version < asked.version[row]:
+        found |= _OLDER
+    if rows.kind[i] == _STARTED:
+        return found
+    f, last = rows.f[i], rows.last_offset[i]
+    whole = 0 <= shard < MOST_SHARDS and shards.whole[shard] == 1
+    if f == _TRIM:
+        if whole and last > shards.trim_point[shard]:
+            found |= _KEPT
+    elif f in (_NO_RECORDS, _UNSURE) and state.run[_RELEASED] >= 0:
+        top = state.run[_TOP]
+        found |= _UNRELEASED if last > top and last >> 32 == top >> 32 else 0
+    if whole and (f == _UNSURE or rows.records[i] == 1):
+        found |= _SURE
+    return found
+
+
+@part
+def _states(state: _State, rows: _Rows, i: int) -> None:
+    """A shard has stated a version of the event log."""
+    row = _pair(state, rows.op[i], rows.peer[i])
+    state.asked.version[row], state.asked.stated[row] = rows.version[i], rows.seq[i]
 
 
 @part
@@ -227,24 +303,40 @@ def _skim(rows: _Rows, at: int, state: _State, judged: Ints) -> int:
         kind = rows.kind[i]
         if not _IS_WANTED[kind]:
             continue
-        if kind == _HEARD:
-            if not _hears(state, rows, i, judged):
+        if kind in (_HEARD, _STARTED):
+            wrong = _wrong(state, rows, i)
+            if wrong > 0 or (kind == _STARTED and rows.reason[i] in _REFUSALS):
                 return i
+            if kind == _HEARD and not _hears(state, rows, i, judged):
+                return i
+            if wrong == 0:
+                judged[1] += 1
+                _states(state, rows, i)
         elif _IS_SIGN[kind]:
+            if kind == _RELEASE and rows.offset[i] > state.run[_TOP]:
+                state.run[_TOP], state.run[_RELEASED] = rows.offset[i], rows.seq[i]
+                state.run[_RELEASER] = rows.node[i]
+            elif kind == _TRIM_POINT and 0 <= rows.node[i] < MOST_SHARDS:
+                state.shards.trim_point[rows.node[i]], state.shards.trim_seq[rows.node[i]] = rows.offset[i], rows.seq[i]
             if state.run[_WAITS] or (kind == _SHIP and not _ships(state, rows, i)):
                 return i
         elif kind == _START:
             _asks(state, rows, i)
-        elif kind != _STARTED or rows.reason[i] in _REFUSALS:
+        elif kind == _EVENT_LOG:
+            state.run[_VERSION], state.run[_LOGGED] = max(state.run[_VERSION], rows.version[i]), rows.seq[i]
+        elif kind != _FAULT or rows.f[i] == FAULT_WIPE:
             return i
     return len(rows.kind)
 
 
 class _Waiting(NamedTuple):
-    """A record that was heard, which a sign of its shard would show not to have been shipped."""
+    """What was heard, and is not so unless its node was cut off and has lost the end of its record; that it was not
+    shipped takes a sign of the node."""
 
-    start: int
-    heard: int
+    check: Check
+    events: tuple[int, ...]
+    way: str
+    rests_on: tuple[Kind, ...]
     found: dict[str, object]
 
 
@@ -256,10 +348,11 @@ class ConversationFold(StreamFold[_Rows]):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, _Rows)
-        self._tally = self.tallies[SHIPPED.id]
+        self._tally, self._so = self.tallies[SHIPPED.id], self.tallies[SO.id]
         named, upto = (np.zeros(0, dtype=np.int64) for _ in range(2))
-        run = np.array([0, 0, 0, NOWHERE, 0, 0], dtype=np.int64)
-        self._state = _State(empty_table(), empty_table(), no_rows(_Asked), no_rows(_Way), named, upto, run)
+        run = np.array([0, 0, 0, NOWHERE, 0, 0, 0, -1, -1, -1, -1], dtype=np.int64)
+        shards = _Shards(*(np.full(MOST_SHARDS, 0 if name == "whole" else -1, np.int64) for name in _Shards._fields))
+        self._state = _State(empty_table(), empty_table(), no_rows(_Asked), shards, no_rows(_Way), named, upto, run)
         self._waiting: dict[int, list[_Waiting]] = {}  # by shard
         self._began: dict[int, int] = {}  # by node: the event by which its life began, unless that is over
 
@@ -275,6 +368,7 @@ class ConversationFold(StreamFold[_Rows]):
             roomy(state.streams, streams, starts, self.compiled),
             roomy(state.pairs, pairs, starts, self.compiled),
             all_grown(state.asked, pairs, starts, lambda name: -1 if name == "first" else 0),
+            state.shards,
             all_grown(state.way, places, len(named), lambda _: 0),
             named,
             upto,
@@ -287,20 +381,24 @@ class ConversationFold(StreamFold[_Rows]):
 
     def take(self, e: _Rows) -> None:
         """See `StreamFold`."""
+        one = _Rows(*([cell] for cell in e))
         if e.kind == _TAKES_PART or _IS_END[e.kind]:
             self._turns(e)
-        elif e.kind == _HEARD:
-            self._hears(e)
-        elif e.kind == _STARTED:
-            row = _pair(self._state, e.op, e.peer)
-            asked = self._state.asked
-            if row >= 0 and asked.filter[row] == e.filter and asked.reader[row] == e.node:
-                asked.refused[row] = e.seq
+        elif e.kind == _FAULT:
+            self._empties(e.node)
+        elif e.kind in (_HEARD, _STARTED):
+            wrong, asked = _wrong(self._state, one, 0), self._state.asked
+            if e.kind == _HEARD and not _hears(self._state, one, 0, self.judged):
+                self._hears(e)
+            if wrong >= 0:
+                row = _pair(self._state, e.op, e.peer)
+                if e.kind == _STARTED and e.reason in _REFUSALS:
+                    asked.refused[row] = e.seq
+                self._is_wrong(e, wrong, row)
+                _states(self._state, one, 0)
         else:
-            for start, heard, found in self._over(e.node):
-                self._tally.judged += 1
-                self._tally.violation(start, heard, e.seq, way="unshipped", rests_on=(Kind.SHIP,), **found)
-            if e.kind == _SHIP and not _ships(self._state, _Rows(*([cell] for cell in e)), 0):
+            self._convicts(e.node, e.seq)
+            if e.kind == _SHIP and not _ships(self._state, one, 0):
                 self._ships(e)
 
     def _over(self, node: int) -> list[_Waiting]:
@@ -309,12 +407,73 @@ class ConversationFold(StreamFold[_Rows]):
         self._state.run[_WAITS] -= len(waiting)
         return waiting
 
+    def _wait(
+        self, node: int, check: Check, *events: int, way: str, rests_on: tuple[Kind, ...], **found: object
+    ) -> None:
+        """What was heard is not so unless the end of what the node records is lost."""
+        self._waiting.setdefault(node, []).append(_Waiting(check, events, way, rests_on, found))
+        self._state.run[_WAITS] += 1
+
+    def _convicts(self, node: int, sign: int | None) -> None:
+        """A node was not cut off, as far as is recorded; a sign of it, if there is any, is an event."""
+        for check, events, way, rests_on, found in self._over(node):
+            if check is SO:
+                self._so.violation(*events, way=way, rests_on=rests_on, **found)
+            elif sign is None:
+                self._tally.unjudged += 1
+            else:
+                self._tally.judged += 1
+                self._tally.violation(*events, sign, way=way, rests_on=rests_on, **found)
+
     def _turns(self, e: _Rows) -> None:
         """A life begins or ends."""
-        self._tally.unjudged += len(self._over(e.node))
-        self._began.pop(e.node, None)
+        if e.kind == _STOP:
+            self._convicts(e.node, None)
+        elif e.node == self._state.run[_RELEASER]:
+            self._state.run[_RELEASED] = -1
+        for waiting in self._over(e.node):
+            self.tallies[waiting.check.id].unjudged += 1
+        runs = self._began.pop(e.node, None) is not None
         if e.kind == _TAKES_PART:
             self._began[e.node] = e.seq
+        if not 0 <= e.node < MOST_SHARDS:
+            return
+        shards = self._state.shards
+        if shards.whole[e.node] == 0:
+            first = e.kind == _TAKES_PART and e.incarnation == 0 and e.reason != _LOST
+            shards.whole[e.node], shards.began[e.node] = (1 if first else -1), e.seq
+        elif (e.kind == _TAKES_PART and (runs or e.reason == _LOST)) or e.kind not in (_TAKES_PART, _STOP):
+            shards.whole[e.node] = -1
+        if e.reason == _LOST:
+            shards.trim_point[e.node] = -1
+
+    def _empties(self, node: int) -> None:
+        """A disk is emptied; it is not said of whom where there is no node."""
+        shards = self._state.shards
+        which = node if 0 <= node < MOST_SHARDS else slice(None)
+        shards.whole[which] = shards.trim_point[which] = -1
+
+    def _is_wrong(self, e: _Rows, wrong: int, row: int) -> None:
+        """An answer that is not so, in some ways."""
+        state, so, asked, shards = self._state, self._so, self._state.asked, self._state.shards
+        start, of = int(asked.seq[row]), {"op": e.op, "peer": e.peer}
+        so.judged += 1
+        if wrong & _LATER:
+            known, logged = int(state.run[_VERSION]), int(state.run[_LOGGED])
+            so.violation(logged, e.seq, way="later", rests_on=(Kind.EVENT_LOG,), version=e.version, known=known, **of)
+        if wrong & _OLDER:
+            known, stated = int(asked.version[row]), int(asked.stated[row])
+            so.violation(start, stated, e.seq, way="older", version=e.version, known=known, **of)
+        if wrong & _KEPT:
+            events = int(shards.began[e.peer]), int(shards.trim_seq[e.peer]), start, e.seq
+            found = {"lsn": shown(e.last_offset), **of}
+            self._wait(e.peer, SO, *events, way="kept", rests_on=(Kind.TRIM_POINT,), **found)
+        if wrong & _UNRELEASED:
+            found = {"lsn": shown(e.last_offset), "bound": shown(int(state.run[_TOP])), **of}
+            released, who = int(state.run[_RELEASED]), int(state.run[_RELEASER])
+            self._wait(who, SO, released, start, e.seq, way="unreleased", rests_on=(), **found)
+        if wrong & _SURE:
+            so.violation(int(shards.began[e.peer]), start, e.seq, way="sure", lsn=shown(e.offset), **of)
 
     def _of(self, e: _Rows, shard: int, lsn: int) -> dict[str, object]:
         return {"op": e.op, "peer": shard, "lsn": shown(lsn)}
@@ -338,8 +497,7 @@ class ConversationFold(StreamFold[_Rows]):
                 _drop(state, row)
         if record and not _arrives(state, row, e.offset):
             if self._began.get(e.peer, start) < start:
-                self._waiting.setdefault(e.peer, []).append(_Waiting(start, e.seq, begins))
-                state.run[_WAITS] += 1
+                self._wait(e.peer, SHIPPED, start, e.seq, way="unshipped", rests_on=(Kind.SHIP,), **begins)
             else:
                 self._tally.unjudged += 1
         else:
@@ -367,7 +525,8 @@ class ConversationFold(StreamFold[_Rows]):
 
     def finish(self) -> Verdicts:
         """See `StreamFold`."""
-        self._tally.unjudged += sum(map(len, self._waiting.values()))
+        for node in [*self._waiting]:
+            self._convicts(node, None)
         return super().finish()
 
 
@@ -375,7 +534,10 @@ FAMILY = Family(
     "read_path_conversations",
     CHECKS,
     _OWN,
-    ("node", "op", "peer", "f", "offset", "last_offset", "value", "filter", "reason"),
+    (
+        *("node", "op", "peer", "f", "offset", "last_offset", "value", "filter", "reason"),
+        *("version", "count", "incarnation"),
+    ),
     ConversationFold,
     READ_PATH,
     reads_texts=True,

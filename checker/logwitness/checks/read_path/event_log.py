@@ -1,9 +1,12 @@
-"""The event log: its records are numbered one after the other, each once.
+"""The event log: its records are numbered one after the other, each once, and the statuses follow from them.
 
-Where the record of it begins is not judged. Source: read-path.md#event-log-in-order.
+Where the record of it begins is not judged, nor are statuses where it does not show the first one, or lacks one.
+Sources: read-path.md#event-log-in-order, read-path.md#status-of-events.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +16,7 @@ from ..codes import code
 from ..columns import Columns
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
 from ..one_by_one import OneByOne
+from .nodesets import AUTHORITATIVE_EMPTY, FULLY_AUTHORITATIVE, UNAVAILABLE, UNDERREPLICATION, statuses_said
 from .protocol import READ_PATH
 
 ORDER = Check(
@@ -24,37 +28,110 @@ ORDER = Check(
     kinds=(Kind.EVENT_LOG,),
     columns=("version",),
 )
+FOLLOWS = Check(
+    id="statuses-follow-events",
+    rule="The statuses of shards follow from the records of the event log, but for whether donors are done with all, "
+    "which is not recorded.",
+    source=("read-path.md#status-of-events",),
+    fact="the statuses after a record of the event log, where it is recorded from its first one on",
+    sentence="After record {version} of the event log shard {shard} has status {shown}, where its records say {known}.",
+    kinds=(Kind.EVENT_LOG,),
+    columns=("version", "peer", "f"),
+)
 _EVENT_LOG = code(Kind.EVENT_LOG)
+_WORDS = ("rebuild", "drain", "unrecoverable", "done", "abort", "acknowledge")
+_UNKNOWN = -2
+"""In place of a version, once a record is not known."""
+
+
+@dataclass(slots=True)
+class _Lost:
+    """A shard that is being rebuilt or drained, or was; `empty`: it was shown that donors are done."""
+
+    drain: bool
+    recoverable: bool
+    empty: bool = False
+
+    @property
+    def status(self) -> int:
+        """What it counts as."""
+        if self.empty:
+            return AUTHORITATIVE_EMPTY
+        if self.drain:
+            return FULLY_AUTHORITATIVE
+        return UNAVAILABLE if self.recoverable else UNDERREPLICATION
+
+
+def _folded(lost: dict[int, _Lost], word: str, shard: int) -> None:
+    """Take a record of the event log."""
+    of = lost.get(shard)
+    if word == "rebuild" and (of is None or of.drain):
+        lost[shard] = _Lost(drain=False, recoverable=True)
+    elif word in ("drain", "unrecoverable") and of is None:
+        lost[shard] = _Lost(drain=word == "drain", recoverable=word == "drain")
+    elif word == "unrecoverable" and of is not None and not of.empty:
+        of.drain = of.recoverable = False
+    elif of is not None and of.empty:
+        if word == "acknowledge":
+            del lost[shard]
+    elif of is not None and word == "abort" and (of.drain or of.recoverable):
+        del lost[shard]
 
 
 class EventLogFold:
     """Judges the order of the event log; see the module."""
 
     def __init__(self, setting: Setting) -> None:
-        self._tally = Tally(ORDER, setting.keep)
+        self._tally, self._follows = Tally(ORDER, setting.keep), Tally(FOLLOWS, setting.keep)
         self._versions = OneByOne()
+        self._words = setting.words
+        self._known = {setting.words.code(word): word for word in _WORDS}
+        self._lost: dict[int, _Lost] = {}
+        self._version = 0  # up to here all records are known
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the log."""
         shown = np.flatnonzero(columns.kind == _EVENT_LOG)
         for at, before, seq in self._versions.breaks(columns, shown, columns.kind, columns.version):
             self._tally.violation(seq, int(columns.seq[at]), version=int(columns.version[at]), before=before)
+        wanted = columns.seq, columns.version, columns.f, columns.peer, columns.value
+        for row in zip(*(each[shown].tolist() for each in wanted), strict=True):
+            self._settles(*row)
+
+    def _settles(self, seq: int, version: int, f: int, shard: int, text: int) -> None:
+        """A record of the event log, and the statuses after it."""
+        word = self._known.get(f)
+        if version != self._version + 1 or word is None:
+            self._version = _UNKNOWN
+            self._follows.unjudged += 1
+            return
+        self._version = version
+        _folded(self._lost, word, shard)
+        self._follows.judged += 1
+        for each, status in sorted(statuses_said(self._words.text(text)).items()):
+            lost = self._lost.get(each)
+            if lost is not None and status == AUTHORITATIVE_EMPTY and word in ("done", "unrecoverable"):
+                lost.empty = True
+            known = FULLY_AUTHORITATIVE if lost is None else lost.status
+            if status != known:
+                self._follows.violation(seq, version=version, shard=each, shown=status, known=known)
 
     def violated(self) -> frozenset[str]:
         """The ids of the checks that are violated so far (`Watchful`)."""
-        return violated((self._tally,))
+        return violated((self._tally, self._follows))
 
     def finish(self) -> Verdicts:
         """The outcome, once all events were taken."""
         self._tally.judged += self._versions.judged
-        return Verdicts((self._tally.outcome(),))
+        return Verdicts((self._tally.outcome(), self._follows.outcome()))
 
 
 FAMILY = Family(
     "read_path_event_log",
-    (ORDER,),
+    (ORDER, FOLLOWS),
     frozenset({Kind.EVENT_LOG}),
-    ("version",),
+    ("version", "f", "peer", "value"),
     EventLogFold,
     READ_PATH,
+    reads_texts=True,
 )

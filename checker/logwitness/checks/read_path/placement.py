@@ -24,13 +24,15 @@ from .protocol import READ_PATH, Cells, StreamFold, epoch_of, no_rows, shown
 
 HOLDS = Check(
     id="replication-property-holds",
-    rule="A record has copies of one wave that satisfy the property of its epoch when it is acknowledged; nothing is "
-    "released that is not acknowledged, nor anything but in its own epoch, and recovery takes nothing else for known "
-    "good.",
+    rule="A record has copies of one wave that satisfy the property of its epoch when it is acknowledged, and every "
+    "shard that is named has one; nothing is released that is not acknowledged, nor anything but in its own epoch, and "
+    "recovery takes nothing else for known good.",
     source=("read-path.md#replication-property-holds", "read-path.md#append-waves"),
     fact="a record acknowledged, or released; an epoch recovered",
     sentence={
         "copies": "Node {node} acknowledged {value} at {lsn}, but only shards {shards} had stored that wave.",
+        "named": "Node {node} acknowledged {value} at {lsn} by copies on shards {shards}, which had not stored that "
+        "wave.",
         "epoch": "Node {node} released {lsn} in epoch {epoch}.",
         "released": "Node {node} released {lsn}, which was not acknowledged.",
         "good": "Run {run} of a recovery left all up to {good} as it was, but {lsn} was not acknowledged.",
@@ -52,11 +54,13 @@ SLOW = Check(
 CHECKS = (HOLDS, SLOW)
 
 _OWN = (Kind.NODESET, Kind.COPY, Kind.ACKNOWLEDGE, Kind.RELEASE, Kind.STREAM_SLOW, Kind.RECOVER, Kind.TAKES_PART)
+_ENDS = (Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR)
+_STOP = code(Kind.STOP)
 _NODESET, _COPY, _ACKNOWLEDGE, _RELEASE, _SLOW, _RECOVER, _TAKES_PART = map(code, _OWN)
 _DATA = RECORDS[RecordWord.DATA]
 _MOST = 1 << 16
 """A release of more LSNs at once is not judged."""
-_IS_WANTED = lookup(_OWN)
+_IS_WANTED, _IS_END = lookup({*_OWN, *_ENDS}), lookup(_ENDS)
 
 
 class _Rows(NamedTuple):
@@ -93,6 +97,7 @@ class _State(NamedTuple):
     epochs: Table
     released: Ints  # by row of an epoch
     used: Ints  # rows of LSNs, and of epochs
+    stored: Ints  # by shard: the last event by which it stored something
 
 
 @part
@@ -120,6 +125,8 @@ def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> 
         if not _IS_WANTED[kind]:
             continue
         if kind == _COPY:
+            if 0 <= rows.node[i] < MOST_SHARDS:
+                state.stored[rows.node[i]] = rows.seq[i]
             if rows.record[i] == _DATA and rows.recovery[i] <= 0 and 0 <= rows.node[i] < MOST_SHARDS:
                 row, value, wave = row_of(state.lsns, state.used, lsn), rows.value[i], rows.wave[i]
                 first = state.known.value[row] == NULL
@@ -132,7 +139,8 @@ def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> 
             state.known.acknowledged[row] = 1
             named, same = max(rows.shards[i], 0), state.known.value[row] == rows.value[i]
             same = same and state.known.wave[row] == rows.wave[i]
-            if not same or not satisfied(places, lsn, named & state.known.stored[row]):
+            having = state.known.stored[row]
+            if not same or named & ~having or not satisfied(places, lsn, named & having):
                 return i
             judged[0] += 1
         elif kind == _RELEASE:
@@ -160,10 +168,12 @@ class PlacementFold(StreamFold[_Rows]):
         super().__init__(setting, _Rows)
         self._nodesets = Nodesets(setting.words)
         released, used = np.zeros(0, dtype=np.int64), np.zeros(2, dtype=np.int64)
-        self._state = _State(empty_table(), no_rows(_Known), empty_table(), released, used)
+        stored = np.full(MOST_SHARDS, -1, dtype=np.int64)
+        self._state = _State(empty_table(), no_rows(_Known), empty_table(), released, used, stored)
         self._others: dict[tuple[int, int, int], int] = {}  # by LSN, value and wave that are not the first
         self._slow: dict[int, int] = {}  # by stream
-        self._begun = 0  # the nodes that took part
+        self._begun = self._runs = self._cut = 0  # the nodes that took part, that do, and that were cut off
+        self._lacking: dict[int, list[tuple[int, dict[str, object]]]] = {}  # acknowledged, by shards that lack it
         self._copied = False
 
     def make_room(self, rows: _Rows) -> None:
@@ -178,6 +188,7 @@ class PlacementFold(StreamFold[_Rows]):
             roomy(state.epochs, epochs, releases, self.compiled),
             grown(state.released, epochs, releases, 0),
             state.used,
+            state.stored,
         )
 
     def skim(self, rows: _Rows, at: int) -> int:
@@ -197,10 +208,22 @@ class PlacementFold(StreamFold[_Rows]):
             self._passes_over(e)
         elif e.kind == _RECOVER:
             self._recovers(e)
-        elif e.kind == _TAKES_PART:
-            self._begun |= 1 << e.node if 0 <= e.node < MOST_SHARDS else 0
+        elif e.kind == _TAKES_PART or _IS_END[e.kind]:
+            self._turns(e)
         else:
             self._nodesets.learn(e.epoch, e.value)
+
+    def _turns(self, e: _Rows) -> None:
+        """The life of a node begins or ends; one that was cut off may have stored what it does not say."""
+        bit = 1 << e.node if 0 <= e.node < MOST_SHARDS else 0
+        if e.kind != _STOP and (e.kind != _TAKES_PART or self._runs & bit):
+            self._cut |= bit
+            stored = int(self._state.stored[e.node]) if bit else -1
+            self._lacking[e.node] = [each for each in self._lacking.pop(e.node, []) if each[0] < stored]
+        self._runs &= ~bit
+        if e.kind == _TAKES_PART:
+            self._begun |= bit
+            self._runs |= bit
 
     def _acknowledges(self, e: _Rows) -> None:
         """Too few copies may be known of what is acknowledged."""
@@ -220,9 +243,12 @@ class PlacementFold(StreamFold[_Rows]):
             tally.unjudged += 1
             return
         tally.judged += 1
+        found: dict[str, object] = {"node": e.node, "lsn": shown(e.offset), "value": e.value}
         if not enough:
-            found = {"node": e.node, "lsn": shown(e.offset), "value": e.value, "shards": [*members(having)]}
-            tally.violation(e.seq, way="copies", **found)
+            tally.violation(e.seq, way="copies", shards=[*members(having)], **found)
+            return
+        for shard in members(max(e.shards, 0) & ~having & self._begun & ~self._cut):
+            self._lacking.setdefault(shard, []).append((e.seq, found | {"shards": [shard]}))
 
     def _releases(self, e: _Rows) -> None:
         """Not all of what is released was acknowledged, or it cannot be told; or it is of another epoch."""
@@ -280,6 +306,8 @@ class PlacementFold(StreamFold[_Rows]):
 
     def finish(self) -> Verdicts:
         """See `StreamFold`; where no copy or no acknowledgement is recorded, that may explain what was found."""
+        for seq, lacking in sorted((each for of in self._lacking.values() for each in of), key=lambda each: each[0]):
+            self.tallies[HOLDS.id].violation(seq, way="named", **lacking)
         found, (holds, slow) = super().finish(), self.tallies.values()
         lacks = "no acknowledgement" if not self._state.known.acknowledged.any() else "" if self._copied else "no copy"
         if not holds.violated or not lacks:
@@ -290,7 +318,7 @@ class PlacementFold(StreamFold[_Rows]):
 FAMILY = Family(
     "read_path_placement",
     CHECKS,
-    frozenset(_OWN),
+    frozenset({*_OWN, *_ENDS}),
     ("node", "op", "offset", "shards", "epoch", "value", "record", "wave", "recovery", "count"),
     PlacementFold,
     READ_PATH,

@@ -23,6 +23,7 @@ from ..codes import (
     ENDS,
     ENQUEUE,
     FAULT,
+    FAULT_POWER,
     FAULT_WIPE,
     FLUSH,
     HAND_OVER,
@@ -54,6 +55,7 @@ from .messages import Messages, Stamped
 from .rules import (
     CHECKS,
     CLOCK,
+    CUT,
     DIRTY,
     DOWN,
     EARLY,
@@ -87,6 +89,9 @@ _STOPPED, _CRASHED, _FAILED = 1, 2, 4
 QUIET = 12
 """Events of the others after which a node that runs, and records nothing to the end, may not be recorded any more."""
 
+LATE = 250_000_000
+"""Nanoseconds after which a node whose power was cut is off, whoever's clock told the one and the other."""
+
 _TERMS = 64
 """Changes of term that are remembered, of each log and of the leaders."""
 
@@ -99,6 +104,8 @@ class _Nodes(NamedTuple):
     end_seq: Ints
     wiped: Ints  # 1: its disk was emptied since its last start
     emptied: Ints  # when that was, unless it has done something since
+    cut: Ints  # the event by which its power was cut while it ran, unless its life has ended since
+    cut_time: Ints
     incarnation: Ints
     incarnation_seq: Ints
     time: Ints
@@ -206,12 +213,36 @@ def _lose(nodes: _Nodes, leaders: _Leaders, found: Findings, node: int, seq: int
 
 
 @part
+def _cut(nodes: _Nodes, node: int, seq: int, time: int) -> None:
+    """The power of a node is cut."""
+    if nodes.cut[node] < 0 and nodes.life[node] not in (_UNSEEN, _DOWN):
+        nodes.cut[node], nodes.cut_time[node] = seq, time
+
+
+@part
+def _after_cut(nodes: _Nodes, log: _Log, found: Findings, columns: Columns, node: int, i: int) -> None:
+    """A node whose power was cut did something that shows that it is on."""
+    if columns.time[i] - nodes.cut_time[node] > LATE:
+        if log.starts[0]:
+            found.judged[CUT] += 1
+            report(found, CUT, Acts(node), nodes.cut[node], columns.seq[i])
+        else:
+            found.unjudged[CUT] += 1
+        nodes.cut[node] = -1
+
+
+@part
 def _end(
     nodes: _Nodes, leaders: _Leaders, log: _Log, found: Findings, columns: Columns, node: int, kind: int, i: int
 ) -> None:
     """The life of a node ends."""
     seq, incarnation = columns.seq[i], columns.incarnation[i]
     log.ends[0] += 1
+    if nodes.cut[node] >= 0:
+        if kind == STOP:
+            _after_cut(nodes, log, found, columns, node, i)
+        found.judged[CUT] += nodes.cut[node] >= 0
+        nodes.cut[node] = -1
     if kind != STOP and nodes.life[node] != _DOWN:
         _lose(nodes, leaders, found, node, seq)
     elif nodes.life[node] == _OWES:
@@ -244,6 +275,8 @@ def _start(
     """A node starts: what it found on its disk against what it is known to have written."""
     if nodes.life[node] in (_RUNS, _OWES, _EMPTIED):
         _lose(nodes, leaders, found, node, columns.seq[i])
+    found.judged[CUT] += nodes.cut[node] >= 0
+    nodes.cut[node] = -1
     seq, dirty, term = columns.seq[i], columns.dirty[i], columns.term[i]
     life, end, before = nodes.life[node], nodes.end[node], nodes.dirty[node]
     wiped = nodes.wiped[node] != 0
@@ -525,10 +558,14 @@ def _scan(columns: Columns, nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: 
                 nodes.emptied[node] = columns.seq[i]
                 if nodes.life[node] == _RUNS:
                     nodes.life[node] = _EMPTIED
+            elif columns.f[i] == FAULT_POWER and node >= 0:
+                _cut(nodes, node, columns.seq[i], columns.time[i])
             continue
         if node < 0:
             continue
         seq = columns.seq[i]
+        if nodes.cut[node] >= 0 and kind != START and kind not in ENDS:
+            _after_cut(nodes, log, found, columns, node, i)
         if not CARRIES_STATE[kind]:
             if kind in ENDS:
                 _end(nodes, leaders, log, found, columns, node, kind, i)
@@ -692,6 +729,7 @@ def _close(nodes: _Nodes, log: _Log, found: Findings) -> None:
                 report(found, ENDED, Acts(node), nodes.restarted_seq[node], nodes.restarted[node])
             else:
                 found.unjudged[ENDED] += 1
+        found.unjudged[CUT] += nodes.cut[node] >= 0
         lives = nodes.life[node] not in (_UNSEEN, _DOWN)
         if lives and nodes.emptied[node] >= 0:
             if log.ends[0]:

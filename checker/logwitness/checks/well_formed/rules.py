@@ -188,6 +188,20 @@ WIPED = number(
         doubtful=True,
     ),
 )
+CUT = number(
+    CHECKS,
+    Check(
+        id="cut-power-ends-lives",
+        rule="A node whose power was cut does nothing a quarter of a second later, until it starts.",
+        source=("history-checks.md#cut-power-ends-lives",),
+        fact="a power loss of a node that ran, and that ended, started or acted after it",
+        sentence="The power of node {node} was cut, but it goes on.",
+        fields=Acts,
+        kinds=(Kind.FAULT, Kind.START),
+        unsettles=frozenset({Kind.FAULT}),
+        doubtful=True,
+    ),
+)
 DIRTY = number(
     CHECKS,
     Check(
