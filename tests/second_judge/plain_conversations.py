@@ -142,4 +142,22 @@ def answers_are_so(history: History) -> Count:
     )
 
 
-TWINS: dict[str, Plain] = {"heard-was-shipped": heard_was_shipped, "answers-are-so": answers_are_so}
+def starts_carry_the_list(history: History) -> Count:
+    """read-path.md#starts-carry-the-list."""
+    count = Count()
+    begun: dict[int | None, Event] = {}
+    for e in history.events:
+        if e.kind == "stream_start" or (e.kind == "stream_rewind" and e.f == "done"):
+            first = begun.get(e.op)
+            if first is None or (first.filter, first.node) != (e.filter, e.node):
+                begun[e.op] = e
+            elif e.kind == "stream_start":
+                count += JUDGED if e.shards == first.shards else JUDGED + VIOLATED
+    return count
+
+
+TWINS: dict[str, Plain] = {
+    "heard-was-shipped": heard_was_shipped,
+    "answers-are-so": answers_are_so,
+    "starts-carry-the-list": starts_carry_the_list,
+}

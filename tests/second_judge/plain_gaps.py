@@ -361,7 +361,7 @@ def records_heard(history: History) -> Count:
     for life in lives(history):
         known = Knowledge(history)
         for e in life:
-            if e.kind == "stream_record" and e.offset not in known.heard:
+            if e.kind == "stream_record" and known.heard.get(e.offset) != "data":
                 count += JUDGED + VIOLATED if known.recorded else UNJUDGED
             elif e.kind == "stream_record":
                 count += JUDGED

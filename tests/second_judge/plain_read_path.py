@@ -214,6 +214,9 @@ def replication_property_holds(history: History) -> Count:
     for e in history.events:
         if e.kind == "nodeset" and nodeset(e):
             declared[e.epoch] = nodeset(e)
+            places = json.loads(e.text)["locations"]
+            if sum(1 << int(shard) for shard in places) != e.shards:
+                count += JUDGED + VIOLATED
         elif e.kind == "takes_part":
             begun |= {e.node} & {*range(63)}
         elif e.kind == "copy":

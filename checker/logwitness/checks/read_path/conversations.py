@@ -15,14 +15,14 @@ from typing import NamedTuple
 import numpy as np
 
 from loghistory.schema import Kind
-from loghistory.vocabularies.read_path import AnswerWord, HeardWord, ShardWord
+from loghistory.vocabularies.read_path import AnswerWord, HeardWord, RewindWord, ShardWord
 
-from ..codes import FAULT_WIPE, REASONS, code, lookup, word_code
+from ..codes import FAULT_WIPE, NULL, REASONS, code, lookup, word_code
 from ..columns import Ints
 from ..contract import Check, Family, Setting, Verdicts
 from ..hashing import Table, all_grown, empty_table, place_of, roomy, row_of
 from ..kernel import kernel, part
-from .nodesets import MOST_SHARDS, all_lsns_said
+from .nodesets import MOST_SHARDS, all_lsns_said, members
 from .protocol import NOWHERE, READ_PATH, Cells, StreamFold, no_rows, shown
 
 SHIPPED = Check(
@@ -61,19 +61,29 @@ SO = Check(
     columns=("node", "op", "peer", "filter", "offset", "version"),
     looks_back=True,
 )
-CHECKS = (SHIPPED, SO)
+LIST = Check(
+    id="starts-carry-the-list",
+    rule="A stream asks all shards with the same list of those that are down, from one rewind to the next: that of the "
+    "rewind.",
+    source=("read-path.md#starts-carry-the-list", "read-path.md#rewind", "read-path.md#all-send-all-empty-list"),
+    fact="a START behind a rewind, or behind another one, of the same filter version",
+    sentence="Stream {op} asked shard {peer} with the list {shown}, but began filter version {filter} with {listed}.",
+    kinds=(Kind.STREAM_START,),
+    columns=("node", "op", "peer", "filter"),
+)
+CHECKS = (SHIPPED, SO, LIST)
 
 _ENDS = (Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR)
 _SIGNS = (Kind.COPY, Kind.PURGE, Kind.TRIM_POINT, Kind.SEAL, Kind.SHIP, Kind.ACKNOWLEDGE, Kind.RELEASE)
 _STREAM = (Kind.STREAM_START, Kind.STREAM_STARTED, Kind.STREAM_HEARD, Kind.TAKES_PART)
 _START, _STARTED, _HEARD, _TAKES_PART = map(code, _STREAM)
 _SHIP, _TRIM_POINT, _RELEASE = map(code, (Kind.SHIP, Kind.TRIM_POINT, Kind.RELEASE))
-_EVENT_LOG, _FAULT, _STOP = map(code, (Kind.EVENT_LOG, Kind.FAULT, Kind.STOP))
-_OWN = frozenset({*_ENDS, *_SIGNS, *_STREAM, Kind.EVENT_LOG, Kind.FAULT})
+_EVENT_LOG, _FAULT, _STOP, _REWIND = map(code, (Kind.EVENT_LOG, Kind.FAULT, Kind.STOP, Kind.STREAM_REWIND))
+_OWN = frozenset({*_ENDS, *_SIGNS, *_STREAM, Kind.EVENT_LOG, Kind.FAULT, Kind.STREAM_REWIND})
 _IS_WANTED, _IS_END, _IS_SIGN = lookup(_OWN), lookup(_ENDS), lookup(_SIGNS)
 _RECORD, _DAMAGED = word_code(HeardWord.RECORD), word_code(HeardWord.DAMAGED)
 _NO_RECORDS, _UNSURE, _TRIM = map(word_code, (HeardWord.NO_RECORDS, HeardWord.UNDER_REPLICATED, HeardWord.TRIM))
-_LOST = REASONS[ShardWord.LOST]
+_LOST, _DONE = REASONS[ShardWord.LOST], word_code(RewindWord.DONE)
 _OLDER, _LATER, _KEPT, _UNRELEASED, _SURE = (1 << bit for bit in range(5))
 """Ways in which an answer may not be so."""
 _REFUSALS = (REASONS[AnswerWord.REBUILDING], REASONS[AnswerWord.FAILED])
@@ -96,6 +106,7 @@ class _Rows(NamedTuple):
     version: Cells
     records: Cells
     incarnation: Cells
+    shards: Cells
 
 
 class _Asked(NamedTuple):
@@ -122,6 +133,15 @@ class _Way(NamedTuple):
     after: Ints
 
 
+class _Lists(NamedTuple):
+    """By row of a stream: the list with which its last filter version began, of which reader, and the event."""
+
+    filter: Ints
+    reader: Ints
+    listed: Ints
+    seq: Ints
+
+
 class _Shards(NamedTuple):
     """By shard that sets can have: whether all that it did is recorded, from its first start on and never cut off, and
     since which event; its trim point, and the event."""
@@ -138,6 +158,7 @@ class _State(NamedTuple):
     streams: Table
     pairs: Table  # by row of a stream and shard
     asked: _Asked
+    lists: _Lists
     shards: _Shards
     way: _Way
     named: Ints  # LSNs that the `ship` events of these rows name
@@ -194,9 +215,19 @@ def _push(state: _State, row: int, lsn: int, seq: int) -> None:
 
 
 @part
+def _begins(state: _State, rows: _Rows, i: int) -> int:
+    """A stream begins a filter version, unless it has; its row."""
+    row, lists = row_of(state.streams, state.run[_STREAMS:], rows.op[i]), state.lists
+    if lists.filter[row] != rows.filter[i] or lists.reader[row] != rows.node[i]:
+        lists.filter[row], lists.reader[row] = rows.filter[i], rows.node[i]
+        lists.listed[row], lists.seq[row] = rows.shards[i], rows.seq[i]
+    return int(row)
+
+
+@part
 def _asks(state: _State, rows: _Rows, i: int) -> None:
     """A stream sends START."""
-    stream = row_of(state.streams, state.run[_STREAMS:], rows.op[i])
+    stream = _begins(state, rows, i)
     row = row_of(state.pairs, state.run[_PAIRS:], _key(stream, rows.peer[i]))
     asked = state.asked
     asked.seq[row] = rows.seq[i]
@@ -322,11 +353,23 @@ def _skim(rows: _Rows, at: int, state: _State, judged: Ints) -> int:
                 return i
         elif kind == _START:
             _asks(state, rows, i)
+            stream = _begins(state, rows, i)
+            if state.lists.listed[stream] != rows.shards[i]:
+                return i
+            judged[2] += state.lists.seq[stream] != rows.seq[i]
+        elif kind == _REWIND:
+            if rows.f[i] == _DONE:
+                _begins(state, rows, i)
         elif kind == _EVENT_LOG:
             state.run[_VERSION], state.run[_LOGGED] = max(state.run[_VERSION], rows.version[i]), rows.seq[i]
         elif kind != _FAULT or rows.f[i] == FAULT_WIPE:
             return i
     return len(rows.kind)
+
+
+def _listed(shards: int) -> str:
+    """A list of shards as it is written; all send all without one."""
+    return "none" if shards == NULL else str([*members(max(shards, 0))])
 
 
 class _Waiting(NamedTuple):
@@ -352,14 +395,15 @@ class ConversationFold(StreamFold[_Rows]):
         named, upto = (np.zeros(0, dtype=np.int64) for _ in range(2))
         run = np.array([0, 0, 0, NOWHERE, 0, 0, 0, -1, -1, -1, -1], dtype=np.int64)
         shards = _Shards(*(np.full(MOST_SHARDS, 0 if name == "whole" else -1, np.int64) for name in _Shards._fields))
-        self._state = _State(empty_table(), empty_table(), no_rows(_Asked), shards, no_rows(_Way), named, upto, run)
+        tables = empty_table(), empty_table(), no_rows(_Asked), no_rows(_Lists)
+        self._state = _State(*tables, shards, no_rows(_Way), named, upto, run)
         self._waiting: dict[int, list[_Waiting]] = {}  # by shard
         self._began: dict[int, int] = {}  # by node: the event by which its life began, unless that is over
 
     def make_room(self, rows: _Rows) -> None:
         """See `StreamFold`."""
         state, ships = self._state, rows.kind == _SHIP
-        starts = int(np.count_nonzero(rows.kind == _START))
+        starts = int(np.count_nonzero((rows.kind == _START) | (rows.kind == _REWIND)))
         said = rows.value[ships], rows.offset[ships], rows.last_offset[ships]
         named, upto = all_lsns_said(self.words, *said, self.compiled)
         streams, pairs, places = state.run[:3].tolist()
@@ -368,6 +412,7 @@ class ConversationFold(StreamFold[_Rows]):
             roomy(state.streams, streams, starts, self.compiled),
             roomy(state.pairs, pairs, starts, self.compiled),
             all_grown(state.asked, pairs, starts, lambda name: -1 if name == "first" else 0),
+            all_grown(state.lists, streams, starts, lambda name: -1 if name == "filter" else 0),
             state.shards,
             all_grown(state.way, places, len(named), lambda _: 0),
             named,
@@ -386,6 +431,8 @@ class ConversationFold(StreamFold[_Rows]):
             self._turns(e)
         elif e.kind == _FAULT:
             self._empties(e.node)
+        elif e.kind == _START:
+            self._lists_others(e)
         elif e.kind in (_HEARD, _STARTED):
             wrong, asked = _wrong(self._state, one, 0), self._state.asked
             if e.kind == _HEARD and not _hears(self._state, one, 0, self.judged):
@@ -446,6 +493,15 @@ class ConversationFold(StreamFold[_Rows]):
             shards.whole[e.node] = -1
         if e.reason == _LOST:
             shards.trim_point[e.node] = -1
+
+    def _lists_others(self, e: _Rows) -> None:
+        """A START with another list than its filter version began with."""
+        lists, row = self._state.lists, int(self._state.streams.rows[place_of(self._state.streams, e.op)])
+        listed, shown_list = _listed(int(lists.listed[row])), _listed(e.shards)
+        tally = self.tallies[LIST.id]
+        tally.judged += 1
+        found = {"op": e.op, "peer": e.peer, "filter": e.filter, "listed": listed, "shown": shown_list}
+        tally.violation(int(lists.seq[row]), e.seq, **found)
 
     def _empties(self, node: int) -> None:
         """A disk is emptied; it is not said of whom where there is no node."""
@@ -536,7 +592,7 @@ FAMILY = Family(
     _OWN,
     (
         *("node", "op", "peer", "f", "offset", "last_offset", "value", "filter", "reason"),
-        *("version", "count", "incarnation"),
+        *("version", "count", "incarnation", "shards"),
     ),
     ConversationFold,
     READ_PATH,

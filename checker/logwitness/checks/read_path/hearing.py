@@ -237,7 +237,7 @@ def skim(rows: Rows, at: int, hearing: Hearing, judged: Ints) -> int:
                 return i
             if kind == _HEARD:
                 _hears(rows, i, hearing, stream)
-            elif heard_at(hearing, stream, rows.offset[i]) == NOBODY:
+            elif heard_at(hearing, stream, rows.offset[i]) != _DATA:
                 return i
             else:
                 judged[0] += 1

@@ -34,6 +34,7 @@ HOLDS = Check(
         "named": "Node {node} acknowledged {value} at {lsn} by copies on shards {shards}, which had not stored that "
         "wave.",
         "epoch": "Node {node} released {lsn} in epoch {epoch}.",
+        "nodeset": "The nodeset of epoch {epoch} is shards {shards}, but it says where shards {others} are.",
         "released": "Node {node} released {lsn}, which was not acknowledged.",
         "good": "Run {run} of a recovery left all up to {good} as it was, but {lsn} was not acknowledged.",
     },
@@ -211,7 +212,16 @@ class PlacementFold(StreamFold[_Rows]):
         elif e.kind == _TAKES_PART or _IS_END[e.kind]:
             self._turns(e)
         else:
-            self._nodesets.learn(e.epoch, e.value)
+            self._learns(e)
+
+    def _learns(self, e: _Rows) -> None:
+        """A nodeset, which names its shards twice."""
+        self._nodesets.learn(e.epoch, e.value)
+        nodeset, named = self._nodesets.of(e.epoch), max(e.shards, 0)
+        if nodeset is not None and nodeset.shards != named:
+            tally, found = self.tallies[HOLDS.id], {"shards": [*members(named)], "others": [*members(nodeset.shards)]}
+            tally.judged += 1
+            tally.violation(e.seq, way="nodeset", epoch=e.epoch, **found)
 
     def _turns(self, e: _Rows) -> None:
         """The life of a node begins or ends; one that was cut off may have stored what it does not say."""
