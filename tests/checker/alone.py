@@ -89,8 +89,9 @@ BESIDE: dict[str, tuple[Collection[str], str]] = {
     ),
     "holes-are-for-all": (("stream_heard",), "that the gap is told by a bridge record"),
     "gap-has-verdict": (
-        ("stream_heard", "stream_rewind", "stream_record"),
-        "what shards answered since they were asked last, and what was delivered of it: the sentence says who had not",
+        ("stream_heard", "stream_rewind", "stream_record", "stream_closed", "stream_statuses", "event_log"),
+        "what shards answered since they were asked last, on connections that last, what was delivered of it, and what "
+        "shards count as: the sentence says who had not",
     ),
     "gap-has-type": (("stream_heard",), "what shards answered since they were asked last"),
     "no-gap-too-early": (
