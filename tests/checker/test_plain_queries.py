@@ -6,7 +6,8 @@ import json
 import operator
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from itertools import pairwise, zip_longest
 from pathlib import Path
@@ -430,6 +431,86 @@ def test_a_number_that_is_asked_with_twice_is_left(where: str) -> None:
         if where != "in an earlier piece":
             mine = [each for each, row in enumerate(twice) if row["op"] == rows[at]["op"]]
             assert not found(odd)[0].events[mine].any()
+        same(odd, configuration)
+
+
+def said_otherwise(
+    rows: list[dict[str, Any]], kinds: Sequence[str], change: Callable[[dict[str, Any]], object]
+) -> None:
+    """Change what events of these kinds say."""
+    for at, row in enumerate(rows):
+        if row["kind"] in kinds and row["text"]:
+            said = json.loads(row["text"])
+            change(said)
+            rows[at] = row | {"text": compact(said)}
+
+
+@pytest.mark.parametrize("name", ["reference-default", "reference-lagging", "cluster-kill-active", "cluster-shipped"])
+def test_standbys_come_in_an_order_that_is_not_that_of_their_placement(name: str) -> None:
+    table, configuration = recorded(name)
+    rows = table.to_pylist()
+
+    def turned_round(said: dict[str, Any]) -> None:
+        for placement in said.get("assignment", said)["placements"]:
+            placement[1].reverse()
+
+    said_otherwise(rows, ("assigned", "route"), turned_round)
+    other_run = pa.Table.from_pylist(rows, schema=table.schema)
+    assert found(other_run)[0].events.tolist() == found(table)[0].events.tolist()
+    same(other_run, configuration)
+
+
+@pytest.mark.parametrize("kind", ["fault", "heal", "phase", "stop", "crash", "power_loss", "storage_error", "serve"])
+def test_what_changes_servers_leaves_the_queries_on_their_way(kind: str) -> None:
+    table, configuration = recorded("reference-default")
+    rows = table.to_pylist()
+    plain, _ = found(table)
+    asked = [row["op"] for row, passed in zip(rows, plain.events, strict=True) if passed and row["kind"] == "forward"]
+    mine = [at for at, row in enumerate(rows) if row["op"] == asked[len(asked) // 2]]
+    at = next(at for at in mine if rows[at]["kind"] == "forwarded")
+    for node in (rows[at]["peer"], 3):
+        served = next(row for row in rows if row["kind"] == "serve" and row["node"] == node)
+        event = dict.fromkeys(rows[at]) | {"kind": kind, "node": node, "time": rows[at]["time"]}
+        event |= {"text": served["text"] if kind == "serve" else None}
+        other = [*rows[: at + 1], event, *rows[at + 1 :]]
+        odd = pa.Table.from_pylist([row | {"seq": seq} for seq, row in enumerate(other)], table.schema)
+        assert not found(odd)[0].events[[each + (each > at) for each in mine]].any()
+        same(odd, configuration)
+
+
+CHANGES: dict[str, tuple[Sequence[str], Callable[[dict[str, Any]], object]]] = {
+    "some read no standbys": (["serve"], lambda said: said.update(standby_reads=said["host"][1] not in "13")),
+    "some are of the other mode": (["serve"], lambda said: said["host"][1] in "13" and said.update(mode="shipped")),
+    "more partitions": (["serve"], lambda said: said.update(partitions=3)),
+    "no placement": (["assigned", "route"], lambda said: said.get("assignment", said)["placements"].pop()),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("name", ["reference-default", "reference-shipped", "reference-departures"])
+def test_servers_that_were_told_otherwise_are_judged_the_same(name: str, change: str) -> None:
+    """From the first event on, and from the middle on."""
+    table, configuration = recorded(name)
+    rows = table.to_pylist()
+    for begin in (0, len(rows) // 2):
+        changed = [dict(row) for row in rows]
+        later = changed[begin:]
+        kinds, how = CHANGES[change]
+        with suppress(IndexError):
+            said_otherwise(later, kinds, how)
+        same(pa.Table.from_pylist([*changed[:begin], *later], schema=table.schema), configuration)
+
+
+def test_a_node_with_two_names_is_left() -> None:
+    table, configuration = recorded("reference-default")
+    rows = table.to_pylist()
+    served = next(row for row in rows if row["kind"] == "serve" and row["node"] == 1)
+    for other in ("zz:1", "a:1"):
+        said = compact(json.loads(served["text"]) | {"host": other})
+        twice = [served | {"text": said, "time": rows[0]["time"]}, *rows]
+        odd = pa.Table.from_pylist([row | {"seq": seq} for seq, row in enumerate(twice)], table.schema)
+        routes = [at for at, row in enumerate(twice) if row["kind"] == "route"]
+        assert not found(odd)[0].events[routes].any()
         same(odd, configuration)
 
 
