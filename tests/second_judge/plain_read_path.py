@@ -226,7 +226,8 @@ def replication_property_holds(history: History) -> Count:
             since = [epoch for epoch in declared if epoch <= e.offset >> 32]
             data = [c for c in having.get(e.offset, []) if c.record == "data" and c.recovery <= 0 and c.wave == e.wave]
             copies = {c.node for c in data if c.value in (None, e.value) and e.shards >> c.node & 1}
-            hidden = {shard for shard in range(63) if e.shards >> shard & 1} - begun if begun else set()
+            named = {shard for shard in range(63) if e.shards >> shard & 1} if begun else set()
+            hidden = {shard for shard in named - copies if shard not in begun or may_lack(history, shard, e)}
             if since and satisfied(declared[max(since)], copies):
                 lacking = {shard for shard in begun - copies if e.shards >> shard & 1}
                 count += JUDGED + Count(violated=sum(not may_lack(history, shard, e) for shard in lacking))

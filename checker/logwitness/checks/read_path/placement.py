@@ -159,6 +159,18 @@ def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> 
     return len(rows.kind)
 
 
+class _Few(NamedTuple):
+    """What was acknowledged by too few copies, unless shards that are not seen to have one may lack it in their record:
+    those of ``hidden`` may, those of ``lacking`` if they are cut off before they store anything more."""
+
+    seq: int
+    lsn: int
+    having: int
+    hidden: int
+    lacking: int
+    found: dict[str, object]
+
+
 class PlacementFold(StreamFold[_Rows]):
     """Judges how many copies there are; see the module."""
 
@@ -172,6 +184,7 @@ class PlacementFold(StreamFold[_Rows]):
         stored = np.full(MOST_SHARDS, -1, dtype=np.int64)
         self._state = _State(empty_table(), no_rows(_Known), empty_table(), released, used, stored)
         self._others: dict[tuple[int, int, int], int] = {}  # by LSN, value and wave that are not the first
+        self._few: list[_Few] = []
         self._slow: dict[int, int] = {}  # by stream
         self._begun = self._runs = self._cut = 0  # the nodes that took part, that do, and that were cut off
         self._lacking: dict[int, list[tuple[int, dict[str, object]]]] = {}  # acknowledged, by shards that lack it
@@ -214,6 +227,21 @@ class PlacementFold(StreamFold[_Rows]):
         else:
             self._learns(e)
 
+    def _weigh(self, *, over: bool = False) -> None:
+        """Judge what was acknowledged by too few copies, as soon as that is known, or when the history is over."""
+        tally, left = self.tallies[HOLDS.id], []
+        for few in self._few:
+            stored = sum(1 << shard for shard in members(few.lacking) if self._state.stored[shard] > few.seq)
+            lacking, counted = few.lacking & ~stored, few.having | few.hidden
+            if satisfied(self._nodesets.places, few.lsn, counted):
+                tally.unjudged += 1
+            elif over or not satisfied(self._nodesets.places, few.lsn, counted | lacking):
+                tally.judged += 1
+                tally.violation(few.seq, way="copies", shards=[*members(few.having)], **few.found)
+            else:
+                left.append(few._replace(lacking=lacking))
+        self._few = left
+
     def _learns(self, e: _Rows) -> None:
         """A nodeset, which names its shards twice."""
         self._nodesets.learn(e.epoch, e.value)
@@ -229,6 +257,11 @@ class PlacementFold(StreamFold[_Rows]):
         if e.kind != _STOP and (e.kind != _TAKES_PART or self._runs & bit):
             self._cut |= bit
             stored = int(self._state.stored[e.node]) if bit else -1
+            self._weigh()
+            self._few = [
+                few._replace(hidden=few.hidden | few.lacking & bit, lacking=few.lacking & ~bit) for few in self._few
+            ]
+            self._weigh()
             self._lacking[e.node] = [each for each in self._lacking.pop(e.node, []) if each[0] < stored]
         self._runs &= ~bit
         if e.kind == _TAKES_PART:
@@ -246,17 +279,16 @@ class PlacementFold(StreamFold[_Rows]):
         if known.value[row] == e.value and known.wave[row] == e.wave:
             having |= int(known.stored[row])
         having &= max(e.shards, 0)
-        # In a record that shows who takes part, a shard of which it shows nothing may have stored what it does not say.
-        hidden = max(e.shards, 0) & ~self._begun if self._begun else 0
-        enough = satisfied(self._nodesets.places, e.offset, having)
-        if not enough and hidden and satisfied(self._nodesets.places, e.offset, having | hidden):
-            tally.unjudged += 1
+        # In a record that shows who takes part, a shard of which it shows nothing may have stored what it does not say,
+        # and so may one that was cut off.
+        missing = max(e.shards, 0) & ~having
+        hidden = missing & (~self._begun | self._cut) if self._begun else 0
+        found: dict[str, object] = {"node": e.node, "lsn": shown(e.offset), "value": e.value}
+        if not satisfied(self._nodesets.places, e.offset, having):
+            self._few.append(_Few(e.seq, e.offset, having, hidden, missing & self._begun & ~hidden, found))
+            self._weigh()
             return
         tally.judged += 1
-        found: dict[str, object] = {"node": e.node, "lsn": shown(e.offset), "value": e.value}
-        if not enough:
-            tally.violation(e.seq, way="copies", shards=[*members(having)], **found)
-            return
         for shard in members(max(e.shards, 0) & ~having & self._begun & ~self._cut):
             self._lacking.setdefault(shard, []).append((e.seq, found | {"shards": [shard]}))
 
@@ -316,6 +348,7 @@ class PlacementFold(StreamFold[_Rows]):
 
     def finish(self) -> Verdicts:
         """See `StreamFold`; where no copy or no acknowledgement is recorded, that may explain what was found."""
+        self._weigh(over=True)
         for seq, lacking in sorted((each for of in self._lacking.values() for each in of), key=lambda each: each[0]):
             self.tallies[HOLDS.id].violation(seq, way="named", **lacking)
         found, (holds, slow) = super().finish(), self.tallies.values()
