@@ -181,7 +181,10 @@ def recovered_copies_agree(history: History) -> Count:
     written: dict[int, set[int]] = defaultdict(set)
     stored: dict[tuple[int, int], set[int]] = defaultdict(set)  # by LSN and run
     copied = False
+    begun: set[int | None] = set()
     for e in history.events:
+        if e.kind == "takes_part" and e.node in range(63):
+            begun.add(e.node)
         if e.kind == "copy":
             if e.recovery > 0:
                 stored[e.offset, e.recovery] |= {e.node}
@@ -205,7 +208,11 @@ def recovered_copies_agree(history: History) -> Count:
                     found = [copy for shard, copy in copies.items() if shard in within(e.shards)]
                     count += judged(len({*found}) > 1) if found else Count()
                     wrote, among = stored[lsn, e.recovery] & {*range(63)}, nodeset_of(history, lsn, e.seq)
-                    count += judged(not satisfied(among, wrote)) if wrote and among else Count()
+                    unseen = {*within(e.shards)} - begun if begun else set()
+                    if wrote and among:
+                        enough = satisfied(among, wrote)
+                        hides = not enough and satisfied(among, wrote | unseen)
+                        count += UNJUDGED if hides else judged(not enough)
                     settled |= {lsn: found[0]} if found else {}
             empty = e.last <= e.epoch << 32
             good.setdefault(e.epoch, (e.epoch + 1 << 32) - 1 if empty else max(e.offset, e.epoch << 32))

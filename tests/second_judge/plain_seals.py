@@ -20,7 +20,10 @@ def seal_is_kept(history: History) -> Count:
     copies: dict[int, list[Event]] = {}
     sealed: dict[int, int] = {}
     ever: dict[int, int] = {}
+    begun: set[int | None] = set()
     for e in history.events:
+        if e.kind == "takes_part" and e.node in range(63):
+            begun.add(e.node)
         if wipes(e) or (e.kind == "takes_part" and e.reason == "lost"):
             sealed.pop(e.node, None)
         elif e.kind == "seal" and e.node in range(63) and e.epoch > 0:
@@ -33,7 +36,7 @@ def seal_is_kept(history: History) -> Count:
                 count += judged(e.recovery < upto if e.recovery > 0 else e.offset >> 32 <= upto)
             before.append(e)
         elif e.kind == "recover" and ever:
-            shards = within(e.shards)
+            shards = {shard for shard in within(e.shards) if not begun or shard in begun or shard in ever}
             count += total(JUDGED for _ in shards)
             if any(ever.get(shard, 0) < e.recovery for shard in shards):
                 count += VIOLATED

@@ -552,9 +552,13 @@ class CopyFold(StreamFold[_Rows]):
         stored = self._stored.get((lsn, e.recovery), 0)
         if not stored or self._nodesets.of(e.epoch) is None:
             return
-        tally = self.tallies[AGREE.id]
+        tally, unseen = self.tallies[AGREE.id], max(e.shards, 0) & ~self._begun if self._begun else 0
+        enough = satisfied(self._nodesets.places, lsn, stored)
+        if unseen and not enough and satisfied(self._nodesets.places, lsn, stored | unseen):
+            tally.unjudged += 1  # a shard of which nothing is recorded may have stored it
+            return
         tally.judged += 1
-        if not satisfied(self._nodesets.places, lsn, stored):
+        if not enough:
             found = {"epoch": e.epoch, "run": e.recovery, "lsn": shown(lsn), "shards": [*members(stored)]}
             tally.violation(e.seq, way="few", **found)
 

@@ -74,11 +74,15 @@ class _Writes(NamedTuple):
 
 
 class _Seals(NamedTuple):
-    """By shard: up to where it is sealed, by which event, and up to where it ever was."""
+    """By shard: up to where it is sealed, by which event, up to where it ever was, and whether it ever took part.
+
+    Behind all shards: whether any was, and did.
+    """
 
     upto: Ints
     seq: Ints
     ever: Ints
+    begun: Ints
 
 
 class _State(NamedTuple):
@@ -118,11 +122,17 @@ def _is_lost(kind: int, f: int, reason: int) -> bool:
 
 
 @part
+def _is_shown(shard: int, seals: _Seals) -> bool:
+    """Whether anything is recorded of a shard, in a record that shows who takes part."""
+    return bool(seals.begun[shard] or seals.ever[shard] or not seals.begun[MOST_SHARDS])
+
+
+@part
 def _unsealed(shards: int, run: int, seals: _Seals) -> int:
     """Those of a set of shards that were never sealed up to the epoch that names a run."""
     found, shard = 0, 0
     while shards >> shard:
-        if shards >> shard & 1 and (shard >= MOST_SHARDS or seals.ever[shard] < run):
+        if shards >> shard & 1 and (shard >= MOST_SHARDS or (seals.ever[shard] < run and _is_shown(shard, seals))):
             found |= 1 << shard
         shard += 1
     return found
@@ -130,12 +140,12 @@ def _unsealed(shards: int, run: int, seals: _Seals) -> int:
 
 @part
 def _known(shards: int, seals: _Seals) -> int:
-    """How many of a set of shards are judged: all, once any shard is known to be sealed."""
-    count = 0
+    """How many of a set of shards are judged: all that are shown, once any shard is known to be sealed."""
+    count = shard = 0
     if seals.ever[MOST_SHARDS]:
-        while shards > 0:
-            shards &= shards - 1
-            count += 1
+        while shards >> shard:
+            count += shards >> shard & 1 and (shard >= MOST_SHARDS or _is_shown(shard, seals))
+            shard += 1
     return count
 
 
@@ -164,8 +174,11 @@ def _skim(rows: _Rows, at: int, state: _State, judged: Ints) -> int:
                 if _unsealed(shards, rows.recovery[i], seals):
                     return i
                 judged[0] += _known(shards, seals)
-        elif 0 <= node < MOST_SHARDS and _is_lost(kind, rows.f[i], rows.reason[i]):
-            seals.upto[node] = 0  # it was on the disk
+        elif 0 <= node < MOST_SHARDS:
+            if kind == _TAKES_PART:
+                seals.begun[node] = seals.begun[MOST_SHARDS] = 1
+            if _is_lost(kind, rows.f[i], rows.reason[i]):
+                seals.upto[node] = 0  # it was on the disk
     return len(rows.kind)
 
 
@@ -177,7 +190,7 @@ class SealFold(StreamFold[_Rows]):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, _Rows)
-        seals = _Seals(*(np.zeros(MOST_SHARDS + 1, dtype=np.int64) for _ in range(3)))
+        seals = _Seals(*(np.zeros(MOST_SHARDS + 1, dtype=np.int64) for _ in _Seals._fields))
         self._state = _State(empty_table(), np.zeros(1, dtype=np.int64), no_rows(_Writes), seals)
 
     def make_room(self, rows: _Rows) -> None:
