@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
-from loghistory import SCHEMA, MemorySink, Recorder
+from loghistory import SCHEMA, MemorySink, Recorder, open_run
 from loghistory.schema import CLIENT_KINDS
 from logwitness import Verdict, check
 from logwitness.explain.transcripts import history
@@ -206,3 +207,29 @@ def test_clients_may_use_another_log_than_nodes() -> None:
     assert "nodes recorded what they did of others alone" in str(doubted["ok-names-the-entry"])
     alone = pa.Table.from_pylist([row for row in rows if "log" in row], schema=SCHEMA)
     assert check(alone, configuration={"voters": [1], "protocol": "raft"}).verdict is Verdict.HOLDS
+
+
+RUNS = Path(__file__).resolve().parents[2] / "histories" / "runs"
+
+
+@pytest.mark.parametrize("lost", [1, 5, 10])
+@pytest.mark.parametrize("run", ["failover", "left-behind", "taken-over"])
+def test_what_a_sequencer_did_last_may_lack(run: str, lost: int) -> None:
+    source = open_run(RUNS / "read_path" / f"reference-{run}")
+    assert source.manifest is not None
+    made = source.manifest.made_by
+    rows = [row for batch in source.batches() for row in batch.to_pylist()]
+    left = dict.fromkeys((row["node"] for row in rows if row["f"] == "sequencer"), 0)
+    kept: list[Row] = []
+    for row in reversed(rows):
+        node = row["node"]
+        if node in left and row["kind"] in (*ENDS, "takes_part", "stop"):
+            left[node] = lost if row["kind"] in ENDS else 0
+        elif left.get(node, 0) and row["process"] is None and row["kind"] not in ("fault", "heal"):
+            left[node] -= 1
+            continue
+        kept.append(row)
+    table = pa.Table.from_pylist([row | {"seq": seq} for seq, row in enumerate(reversed(kept))], schema=SCHEMA)
+    known = {**made.get("configuration", {}), "protocol": made["protocol"]}
+    verdict = check(table, configuration=known, compiled=False)
+    assert not [(each.id, each.violations[0].sentence) for each in verdict.checks if each.violations]

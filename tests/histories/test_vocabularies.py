@@ -30,6 +30,7 @@ from loghistory.vocabularies.read_path import (
     GapWord,
     GraceWord,
     HeardWord,
+    NodeWord,
     RecordWord,
     RewindWord,
     ShardWord,
@@ -64,7 +65,16 @@ def test_every_event_that_changes_a_log_carries_the_whole_state() -> None:
 
 
 def test_every_word_that_has_a_name_has_a_meaning() -> None:
-    assert set(words_of("f")) == {*Operation, *FaultWord, *Phase, *GapWord, *HeardWord, *RewindWord, *GraceWord}
+    assert set(words_of("f")) == {
+        *Operation,
+        *FaultWord,
+        *Phase,
+        *GapWord,
+        *HeardWord,
+        *RewindWord,
+        *GraceWord,
+        *NodeWord,
+    }
     assert set(words_of("record")) == set(RecordWord)
     assert set(words_of("role")) == set(words_of("role", [Kind.START])) == set(Role)
     assert set(words_of("reason")) == {*Resolution, *Refusal, *ShardWord, *AnswerWord, *SnapshotFrom, *ReadBack}

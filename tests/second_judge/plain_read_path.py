@@ -98,19 +98,52 @@ def record_as_appended(history: History) -> Count:
     return count
 
 
-def within(given: list[Event], declared: list[Event]) -> Count:
-    """Each goes no further than the highest LSN that was told of before, if any was."""
-    count = Count()
-    for e in given:
-        before = [b.offset for b in declared if b.seq < e.seq]
-        count += judged(e.last > max(before)) if before else UNJUDGED
-    return count
+def ends(history: History, node: int | None) -> list[Event]:
+    """The events by which lives of a node ended; one that begins while another goes on ends that."""
+    turns = [e for e in history.events if e.node == node and e.kind in ("takes_part", *GONE)]
+    return [
+        e
+        for before, e in pairwise([None, *turns])
+        if e and (e.kind != "takes_part" or (before and before.kind == "takes_part"))
+    ]
+
+
+def is_cut(e: Event | None) -> bool:
+    """Whether the end of a life is one that the end of the record may be lost with."""
+    return e is not None and e.kind != "stop"
+
+
+def next_end(history: History, node: int | None, seq: int) -> Event | None:
+    """The next end of a life of a node, if it goes on and acknowledges and releases nothing before it."""
+    turns = [e for e in history.events if e.node == node and e.kind in ("takes_part", *GONE)]
+    last = max((e for e in turns if e.seq < seq), key=lambda e: e.seq, default=None)
+    end = next((e for e in ends(history, node) if e.seq > seq), None)
+    if end is None or (last is not None and last.kind != "takes_part"):
+        return None
+    signs = (e.seq for e in history.events if e.node == node and e.kind in ("acknowledge", "release"))
+    return None if any(seq < sign < end.seq for sign in signs) else end
+
+
+def may_be_released(history: History, top: Event, e: Event) -> bool:
+    """Whether a sequencer may have released more than `top` before `e`, and lost that with the end of its record."""
+    before = [b for b in history.events if b.seq < e.seq]
+    nodes = {b.node for b in before if b.kind == "takes_part" and b.f == "sequencer"} | {top.node}
+    began = max((b.seq for b in before[: top.seq] if b.node == top.node and b.kind == "takes_part"), default=-1)
+    cuts = [b for node in nodes for b in ends(history, node) if is_cut(b)]
+    return any(began < b.seq < e.seq for b in cuts) or any(is_cut(next_end(history, node, e.seq)) for node in nodes)
 
 
 def released_only(history: History) -> Count:
     """read-path.md#released-only."""
-    given = [e for e in deliveries(history) if e.kind == "stream_record" or e.f in ("hole", "dataloss")]
-    return within(given, [e for e in history.events if e.kind == "release"])
+    count = Count()
+    releases = [e for e in history.events if e.kind == "release"]
+    for e in deliveries(history):
+        if e.kind == "stream_record" or e.f in ("hole", "dataloss"):
+            top = max((b for b in releases if b.seq < e.seq), key=lambda b: b.offset, default=None)
+            beyond = top is not None and e.last > top.offset
+            hides = top is None or (beyond and may_be_released(history, top, e))
+            count += UNJUDGED if hides else judged(beyond)
+    return count
 
 
 def trim_within_trim_point(history: History) -> Count:
@@ -118,12 +151,18 @@ def trim_within_trim_point(history: History) -> Count:
     given = [e for e in deliveries(history) if e.kind == "stream_gap" and e.f == "trim"]
     points = [e for e in history.events if e.kind == "trim_point"]
     wishes = [e for e in history.events if e.kind == "invoke" and e.f == "trim_log" and e.offset is not None]
-    count = within(given, points)
+    count = Count()
+    for e in given:
+        before = [b.offset for b in points if b.seq < e.seq]
+        count += judged(e.last > max(before)) if before else UNJUDGED
     for e in points:
         asked = [b.offset for b in wishes if b.seq < e.seq]
-        released = [b.offset for b in history.events if b.kind == "release" and b.seq < e.seq]
-        if asked:
-            count += judged(e.offset > max(asked) or e.offset > max([*released, e.offset if not released else -1]))
+        released = [b for b in history.events if b.kind == "release" and b.seq < e.seq]
+        top = max(released, key=lambda b: b.offset, default=None)
+        if asked and (e.offset > max(asked) or top is None or e.offset <= top.offset):
+            count += judged(e.offset > max(asked))
+        elif asked and top is not None:
+            count += UNJUDGED if may_be_released(history, top, e) else JUDGED + VIOLATED
     return count
 
 
@@ -204,6 +243,14 @@ def may_lack(history: History, shard: int, e: Event) -> bool:
     return any(b.seq < e.seq or not any(e.seq < seq < b.seq for seq in stores) for b in cuts)
 
 
+def acknowledged_unseen(history: History, first: Event, e: Event) -> bool:
+    """Whether who acknowledged something may have acknowledged more before `e`, and lost that with its record's end."""
+    end = next((b for b in ends(history, first.node) if b.seq > first.seq), None)
+    if end is not None and end.seq > e.seq:
+        end = None if first.node == e.node else next_end(history, first.node, e.seq)
+    return is_cut(end)
+
+
 def replication_property_holds(history: History) -> Count:
     """read-path.md#replication-property-holds."""
     count, declared = Count(), dict[int, Any]()
@@ -247,7 +294,16 @@ def replication_property_holds(history: History) -> Count:
         elif e.kind == "recover" and e.offset > e.epoch << 32:
             good = range((e.epoch << 32) + 1, e.offset + 1)
             known = [lsn for lsn in acknowledged if lsn in good] if len(good) <= 1 << 16 and declared else []
-            count += judged(len(known) < e.offset + 1 - min(known)) if known else UNJUDGED
+            first = min(known, default=0)
+            last = max(
+                (b for b in history.events[: e.seq] if b.kind == "acknowledge" and b.offset == first),
+                default=None,
+                key=lambda b: b.seq,
+            )
+            if last is None or (len(known) < e.offset + 1 - first and acknowledged_unseen(history, last, e)):
+                count += UNJUDGED
+            else:
+                count += judged(len(known) < e.offset + 1 - first)
     return count.if_shown(void=count.violated > 0 and not (having and acknowledged))
 
 

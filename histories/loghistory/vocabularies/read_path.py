@@ -65,6 +65,14 @@ class GraceWord(StrEnum):
     GIVEN_UP = "given up"
 
 
+class NodeWord(StrEnum):
+    """Column ``f`` of a `takes_part`: what the process runs as."""
+
+    SHARD = "shard"
+    SEQUENCER = "sequencer"
+    READER = "reader"
+
+
 class ShardWord(StrEnum):
     """Column ``reason`` of a `takes_part` of a shard."""
 
@@ -277,6 +285,15 @@ VOCABULARY = Vocabulary(
                 GraceWord.BEGUN: "the reader waits for shards that have not answered",
                 GraceWord.OVER: "it waits no longer",
                 GraceWord.GIVEN_UP: "there is nothing to wait for",
+            },
+        ),
+        Words(
+            "f",
+            ("takes_part",),
+            {
+                NodeWord.SHARD: "it stores records",
+                NodeWord.SEQUENCER: "it gives records their LSNs, once it is active",
+                NodeWord.READER: "it reads for a client",
             },
         ),
         Words(

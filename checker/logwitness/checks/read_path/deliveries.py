@@ -5,18 +5,19 @@ Sources: read-path.md#invariants, read-path.md#loop-until-stuck.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from loghistory.schema import Kind, Operation
-from loghistory.vocabularies.read_path import GapWord, HeardWord
+from loghistory.vocabularies.read_path import GapWord, HeardWord, NodeWord
 
 from ..codes import INVOKE, NULL, OK, among, code, lookup, word_code
 from ..columns import Ints
-from ..contract import Check, Family, Setting
+from ..contract import Check, Family, Setting, Tally, Verdicts
 from ..hashing import Table, all_grown, empty_table, place_of, roomy, row_of
 from ..kernel import kernel, part
+from .ends import ENDS, MOST_NODES, Ends
 from .protocol import BRIDGE, F_APPEND, F_READ, GAP, READ_PATH, Cells, StreamFold, epoch_of, no_rows, shown
 
 TILING = Check(
@@ -109,9 +110,11 @@ REJECTED = Check(
 CHECKS = (TILING, AS_APPENDED, RELEASED, TRIMMED, HOLES, END, REJECTED)
 
 _OF_STREAMS = (Kind.STREAM_RECORD, Kind.STREAM_GAP, Kind.STREAM_REJECT, Kind.STREAM_REWIND, Kind.STREAM_HEARD)
-_KINDS = frozenset({Kind.INVOKE, Kind.OK, Kind.ACKNOWLEDGE, Kind.RELEASE, Kind.TRIM_POINT, *_OF_STREAMS})
+_OF_NODES = (Kind.ACKNOWLEDGE, Kind.RELEASE, Kind.TRIM_POINT, Kind.TAKES_PART)
+_KINDS = frozenset({Kind.INVOKE, Kind.OK, *_OF_NODES, *ENDS, *_OF_STREAMS})
 _RECORD, _GAP, _REJECT, _REWIND, _HEARD = map(code, _OF_STREAMS)
-_ACKNOWLEDGE, _RELEASE, _TRIM_POINT = map(code, (Kind.ACKNOWLEDGE, Kind.RELEASE, Kind.TRIM_POINT))
+_ACKNOWLEDGE, _RELEASE, _TRIM_POINT, _TAKES_PART = map(code, _OF_NODES)
+_SEQUENCER = word_code(NodeWord.SEQUENCER)
 _REFUSALS = (GAP[GapWord.ACCESS], GAP[GapWord.NOT_IN_CONFIG])
 _HOLE, _LOSS, _TRIM, _BRIDGE = (GAP[each] for each in (GapWord.HOLE, GapWord.DATALOSS, GapWord.TRIM, GapWord.BRIDGE))
 _OF_RECORDS = [CHECKS.index(check) for check in (TILING, AS_APPENDED, RELEASED, END)]
@@ -187,12 +190,14 @@ class _State(NamedTuple):
     asked: _Asked
     written: Table
     run: Ints
+    signed: Ints  # `Ends`
 
 
 _USED_OPS, _USED_LSNS, _USED_EPOCHS, _USED_APPENDS, _USED_VALUES = range(5)
 """How many rows there are."""
-_TOP, _TOP_SEQ, _GIVEN_UP, _GIVEN_UP_SEQ, _TO_TRIM, _TO_TRIM_SEQ = range(5, 11)
-"""The highest LSN that a sequencer released, that a shard gave up and that a client asked to trim, and their events."""
+_TOP, _TOP_SEQ, _GIVEN_UP, _GIVEN_UP_SEQ, _TO_TRIM, _TO_TRIM_SEQ, _RELEASER = range(5, 12)
+"""The highest LSN that a sequencer released, that a shard gave up and that a client asked to trim, and their
+events; who released the first."""
 
 
 @part
@@ -235,6 +240,13 @@ def _raise(state: _State, which: int, lsn: int, seq: int) -> None:
     """An LSN is told of that may be the highest one."""
     if state.run[which + 1] < 0 or lsn > state.run[which]:
         state.run[which], state.run[which + 1] = lsn, seq
+
+
+@part
+def _signs(state: _State, node: int, seq: int) -> None:
+    """A sequencer records something."""
+    if 0 <= node < MOST_NODES:
+        state.signed[node] = seq
 
 
 @part
@@ -295,11 +307,15 @@ def _skim(rows: _Rows, at: int, state: _State, judged: Ints) -> int:
                 state.asked.waits[append] = 0
         elif kind == _ACKNOWLEDGE:
             row = _lsn(state, lsn)
+            _signs(state, rows.node[i], seq)
             if state.known.seq[row] >= 0 and state.known.answered[row] >= 0:
                 return i
             _is_said(state, row, value, seq)
         elif kind == _RELEASE:
+            _signs(state, rows.node[i], seq)
             _raise(state, _TOP, lsn, seq)
+            if state.run[_TOP_SEQ] == seq:
+                state.run[_RELEASER] = rows.node[i]
         elif kind == _TRIM_POINT:
             _raise(state, _GIVEN_UP, lsn, seq)
             if state.run[_TO_TRIM_SEQ] >= 0:
@@ -319,7 +335,9 @@ class DeliveryFold(StreamFold[_Rows]):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, _Rows)
-        run = np.array([0, 0, 0, 0, 0, 0, -1, 0, -1, 0, -1], dtype=np.int64)
+        run = np.array([0, 0, 0, 0, 0, 0, -1, 0, -1, 0, -1, -1], dtype=np.int64)
+        self._ends = Ends()
+        self._sequencers: set[int] = set()
         self._state = _State(
             empty_table(),
             no_rows(_Streams),
@@ -331,6 +349,7 @@ class DeliveryFold(StreamFold[_Rows]):
             no_rows(_Asked),
             empty_table(),
             run,
+            self._ends.signed,
         )
         self._bridges: dict[int, set[int]] = {}  # by stream: LSNs of the bridge records that it heard
         self._of: dict[int, int] = {}  # by event that answered a client too early, as far as is known: its operation
@@ -416,10 +435,32 @@ class DeliveryFold(StreamFold[_Rows]):
     def _gives_up(self, e: _Rows) -> None:
         """A shard gives up more than somebody asked for, or than is released."""
         tally, run = self.tallies[TRIMMED.id], self._state.run
-        tally.judged += 1
         way, which = ("unasked", _TO_TRIM) if e.offset > run[_TO_TRIM] else ("unreleased", _TOP)
         bound, seq = run[which : which + 2].tolist()
-        tally.violation(seq, e.seq, way=way, node=e.node, lsn=shown(e.offset), bound=shown(bound))
+        found = {"way": way, "node": e.node, "lsn": shown(e.offset), "bound": shown(bound)}
+        if way == "unreleased":
+            self._unreleased(tally, seq, e.seq, **found)
+            return
+        tally.judged += 1
+        tally.violation(seq, e.seq, **found)
+
+    def _turns(self, e: _Rows) -> None:
+        """The life of a node begins or ends."""
+        self._ends.turn(e.kind, e.node, e.seq)
+        if e.kind == _TAKES_PART and e.f == _SEQUENCER:
+            self._sequencers.add(e.node)
+
+    def _unreleased(self, tally: Tally, released: int, seq: int, **found: Any) -> None:  # noqa: ANN401
+        """More is used than is known to be released: a sequencer that was cut off may have released that last.
+
+        Not if a later life released the highest LSN: its epoch was given away later, and is a higher one.
+        """
+        ends, releaser = self._ends, int(self._state.run[_RELEASER])
+        nodes, began = {*self._sequencers, releaser}, ends.began(releaser, released)
+        if any(ends.cut_since(node, began) for node in nodes):
+            tally.unjudged += 1
+        else:
+            ends.wait(tally, seq, filter(ends.goes_on, nodes), released, seq, **found)
 
     def _stream(self, op: int) -> int:
         """The row of a stream."""
@@ -460,9 +501,13 @@ class DeliveryFold(StreamFold[_Rows]):
         if seq < 0:
             tally.unjudged += 1
             return
+        found = {"op": e.op, "lsn": shown(e.last_offset), "bound": shown(bound), **way}
+        if e.last_offset > bound and which == _TOP:
+            self._unreleased(tally, seq, e.seq, **found)
+            return
         tally.judged += 1
         if e.last_offset > bound:
-            tally.violation(seq, e.seq, op=e.op, lsn=shown(e.last_offset), bound=shown(bound), **way)
+            tally.violation(seq, e.seq, **found)
 
     def _in_order(self, stream: int, e: _Rows) -> None:
         tiling, end, streams = self.tallies[TILING.id], self.tallies[END.id], self._state.streams
@@ -542,6 +587,11 @@ class DeliveryFold(StreamFold[_Rows]):
         if last_seq >= 0 and last >= lsn:
             tally.violation(last_seq, seq, way="bridge", lsn=shown(last), bridge=shown(lsn))
 
+    def finish(self) -> Verdicts:
+        """See `StreamFold`."""
+        self._ends.over()
+        return super().finish()
+
 
 def _blank(name: str) -> int:
     """What is known of a stream, an LSN, an epoch or an operation before anything is."""
@@ -553,6 +603,8 @@ _TAKES = {
     _TRIM_POINT: DeliveryFold._gives_up,
     OK: DeliveryFold._answered,
     _ACKNOWLEDGE: DeliveryFold._acknowledges,
+    _TAKES_PART: DeliveryFold._turns,
+    **dict.fromkeys(map(code, ENDS), DeliveryFold._turns),
 }
 """What is done with events that are of no delivery."""
 

@@ -19,6 +19,7 @@ from ..columns import Ints
 from ..contract import Check, Family, Setting, Verdicts
 from ..hashing import Table, all_grown, empty_table, grown, place_of, roomy, row_of
 from ..kernel import kernel, part
+from .ends import ENDS, MOST_NODES, Ends
 from .nodesets import MOST_SHARDS, Nodesets, Places, members, satisfied
 from .protocol import READ_PATH, Cells, StreamFold, epoch_of, no_rows, shown
 
@@ -55,13 +56,12 @@ SLOW = Check(
 CHECKS = (HOLDS, SLOW)
 
 _OWN = (Kind.NODESET, Kind.COPY, Kind.ACKNOWLEDGE, Kind.RELEASE, Kind.STREAM_SLOW, Kind.RECOVER, Kind.TAKES_PART)
-_ENDS = (Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR)
 _STOP = code(Kind.STOP)
 _NODESET, _COPY, _ACKNOWLEDGE, _RELEASE, _SLOW, _RECOVER, _TAKES_PART = map(code, _OWN)
 _DATA = RECORDS[RecordWord.DATA]
 _MOST = 1 << 16
 """A release of more LSNs at once is not judged."""
-_IS_WANTED, _IS_END = lookup({*_OWN, *_ENDS}), lookup(_ENDS)
+_IS_WANTED, _IS_END = lookup({*_OWN, *ENDS}), lookup(ENDS)
 
 
 class _Rows(NamedTuple):
@@ -82,12 +82,14 @@ class _Rows(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """By row of an LSN: the first write stored there, the shards that ever had it, and whether it was acknowledged."""
+    """By row of an LSN: the first write stored there, the shards that ever had it, whether it was acknowledged."""
 
     value: Ints  # NULL: none yet
     wave: Ints
     stored: Ints
     acknowledged: Ints
+    by: Ints  # who acknowledged it last
+    when: Ints  # and the event
 
 
 class _State(NamedTuple):
@@ -99,6 +101,7 @@ class _State(NamedTuple):
     released: Ints  # by row of an epoch
     used: Ints  # rows of LSNs, and of epochs
     stored: Ints  # by shard: the last event by which it stored something
+    signed: Ints  # `Ends`
 
 
 @part
@@ -125,6 +128,8 @@ def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> 
         kind, lsn = rows.kind[i], rows.offset[i]
         if not _IS_WANTED[kind]:
             continue
+        if kind in (_ACKNOWLEDGE, _RELEASE) and 0 <= rows.node[i] < MOST_NODES:
+            state.signed[rows.node[i]] = rows.seq[i]
         if kind == _COPY:
             if 0 <= rows.node[i] < MOST_SHARDS:
                 state.stored[rows.node[i]] = rows.seq[i]
@@ -138,6 +143,7 @@ def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> 
         elif kind == _ACKNOWLEDGE:
             row = row_of(state.lsns, state.used, lsn)
             state.known.acknowledged[row] = 1
+            state.known.by[row], state.known.when[row] = rows.node[i], rows.seq[i]
             named, same = max(rows.shards[i], 0), state.known.value[row] == rows.value[i]
             same = same and state.known.wave[row] == rows.wave[i]
             having = state.known.stored[row]
@@ -182,7 +188,9 @@ class PlacementFold(StreamFold[_Rows]):
         self._nodesets = Nodesets(setting.words)
         released, used = np.zeros(0, dtype=np.int64), np.zeros(2, dtype=np.int64)
         stored = np.full(MOST_SHARDS, -1, dtype=np.int64)
-        self._state = _State(empty_table(), no_rows(_Known), empty_table(), released, used, stored)
+        self._ends = Ends()
+        signed = self._ends.signed
+        self._state = _State(empty_table(), no_rows(_Known), empty_table(), released, used, stored, signed)
         self._others: dict[tuple[int, int, int], int] = {}  # by LSN, value and wave that are not the first
         self._few: list[_Few] = []
         self._slow: dict[int, int] = {}  # by stream
@@ -203,6 +211,7 @@ class PlacementFold(StreamFold[_Rows]):
             grown(state.released, epochs, releases, 0),
             state.used,
             state.stored,
+            state.signed,
         )
 
     def skim(self, rows: _Rows, at: int) -> int:
@@ -253,6 +262,7 @@ class PlacementFold(StreamFold[_Rows]):
 
     def _turns(self, e: _Rows) -> None:
         """The life of a node begins or ends; one that was cut off may have stored what it does not say."""
+        self._ends.turn(e.kind, e.node, e.seq)
         bit = 1 << e.node if 0 <= e.node < MOST_SHARDS else 0
         if e.kind != _STOP and (e.kind != _TAKES_PART or self._runs & bit):
             self._cut |= bit
@@ -327,10 +337,19 @@ class PlacementFold(StreamFold[_Rows]):
         if begins is None:
             tally.unjudged += 1
             return
-        tally.judged += 1
         lsn = self._unacknowledged(begins, e.offset)
-        if lsn <= e.offset:
-            tally.violation(e.seq, way="good", run=e.recovery, good=shown(e.offset), lsn=shown(lsn))
+        if lsn > e.offset:
+            tally.judged += 1
+            return
+        known, row = self._state.known, self._state.lsns.rows[place_of(self._state.lsns, begins)]
+        node, found = int(known.by[row]), {"run": e.recovery, "good": shown(e.offset), "lsn": shown(lsn)}
+        # Who acknowledged the first may have acknowledged the others last, and lost that with the end of its record.
+        ended = self._ends.ended_since(node, int(known.when[row]))
+        if ended:
+            tally.unjudged += 1
+            return
+        goes_on = ended is None and node != e.node and self._ends.goes_on(node)
+        self._ends.wait(tally, e.seq, (node,) if goes_on else (), e.seq, way="good", **found)
 
     def _passes_over(self, e: _Rows) -> None:
         slow = max(e.shards, 0)
@@ -349,6 +368,7 @@ class PlacementFold(StreamFold[_Rows]):
     def finish(self) -> Verdicts:
         """See `StreamFold`; where no copy or no acknowledgement is recorded, that may explain what was found."""
         self._weigh(over=True)
+        self._ends.over()
         for seq, lacking in sorted((each for of in self._lacking.values() for each in of), key=lambda each: each[0]):
             self.tallies[HOLDS.id].violation(seq, way="named", **lacking)
         found, (holds, slow) = super().finish(), self.tallies.values()
@@ -361,7 +381,7 @@ class PlacementFold(StreamFold[_Rows]):
 FAMILY = Family(
     "read_path_placement",
     CHECKS,
-    frozenset({*_OWN, *_ENDS}),
+    frozenset({*_OWN, *ENDS}),
     ("node", "op", "offset", "shards", "epoch", "value", "record", "wave", "recovery", "count"),
     PlacementFold,
     READ_PATH,
