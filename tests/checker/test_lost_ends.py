@@ -213,17 +213,23 @@ RUNS = Path(__file__).resolve().parents[2] / "histories" / "runs"
 
 
 @pytest.mark.parametrize("lost", [1, 5, 10])
-@pytest.mark.parametrize("run", ["failover", "left-behind", "taken-over"])
-def test_what_a_sequencer_did_last_may_lack(run: str, lost: int) -> None:
-    source = open_run(RUNS / "read_path" / f"reference-{run}")
+@pytest.mark.parametrize(
+    "run",
+    [
+        *(f"read_path/reference-{name}" for name in ("failover", "left-behind", "taken-over")),
+        *(f"pull_queries/reference-{name}" for name in ("departures", "overtaken", "lagging", "watched")),
+    ],
+)
+def test_what_servers_did_last_may_lack(run: str, lost: int) -> None:
+    source = open_run(RUNS / run)
     assert source.manifest is not None
     made = source.manifest.made_by
     rows = [row for batch in source.batches() for row in batch.to_pylist()]
-    left = dict.fromkeys((row["node"] for row in rows if row["f"] == "sequencer"), 0)
+    left = dict.fromkeys((row["node"] for row in rows if row["f"] == "sequencer" or row["kind"] == "serve"), 0)
     kept: list[Row] = []
     for row in reversed(rows):
         node = row["node"]
-        if node in left and row["kind"] in (*ENDS, "takes_part", "stop"):
+        if node in left and row["kind"] in (*ENDS, "takes_part", "serve", "stop"):
             left[node] = lost if row["kind"] in ENDS else 0
         elif left.get(node, 0) and row["process"] is None and row["kind"] not in ("fault", "heal"):
             left[node] -= 1

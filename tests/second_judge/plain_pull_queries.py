@@ -990,8 +990,21 @@ def heard_was_said(history: History) -> Count:
     count = Count()
     for at, e in enumerate(history.events):
         if e.kind in ("heard", "report_heard", "forwarded", "answer", "give_up", "finish", "rows", "ok", "fail"):
-            count += arrived(since_begun(history.events[:at], e.op), e)
+            count += arrived(history, since_begun(history.events[:at], e.op), e)
     return count
+
+
+OF_SERVERS = ("heartbeat", "heard", "report", "report_heard", "route", "forward", "forwarded", "answer", "give_up")
+
+
+def unsaid(history: History, node: int | None, e: Event) -> Count:
+    """A node did not say before an event what it should have said, unless it was cut off: before, or as it did next."""
+    own = [b for b in history.events if b.node == node and b.kind in ("serve", "finish", *OF_SERVERS, *GONE)]
+    turns = [b for b in own if b.kind in ("serve", *GONE)]
+    cuts = {b.seq for b in turns if b.kind not in ("serve", "stop")}
+    cuts |= {b.seq for a, b in pairwise(turns) if a.kind == b.kind == "serve"}
+    following = next((b.seq for b in own if b.seq > e.seq), None)
+    return UNJUDGED if min(cuts, default=e.seq) < e.seq or following in cuts else JUDGED + VIOLATED
 
 
 def since_begun(events: list[Event], op: int | None) -> list[Event]:
@@ -1000,11 +1013,12 @@ def since_begun(events: list[Event], op: int | None) -> list[Event]:
     return [b for b in events if op is None or b.op != op or (first is not None and first <= b.seq)]
 
 
-def arrived(events: list[Event], e: Event) -> Count:
+def arrived(history: History, events: list[Event], e: Event) -> Count:
     """One thing that arrives."""
     served = {b.node for b in events if b.kind == "serve"}
     routed = [b.node for b in events if b.kind == "route" and b.op == e.op]
     wrong: bool | None = None
+    by: int | None = e.peer
     if e.kind in ("heard", "report_heard") and e.peer in served:
         kind = "heartbeat" if e.kind == "heard" else "report"
         made = [b for b in events if b.kind == kind and b.node == e.peer and (kind == "report" or b.peer == e.node)]
@@ -1025,7 +1039,7 @@ def arrived(events: list[Event], e: Event) -> Count:
         made = [b for b in events if b.kind == "answer" and (b.op, b.node, b.partition, b.offset) == place]
         wrong = not any(same(b, e, is_rows) for b in made)
     elif e.kind == "finish" and routed and routed[0] == e.node:
-        return by_answers(events, e, served)
+        return by_answers(history, events, e, served)
     elif e.kind in ("ok", "fail") and routed and routed[0] in served:
         ends = [
             said(b, is_finished)
@@ -1033,11 +1047,14 @@ def arrived(events: list[Event], e: Event) -> Count:
             if b.kind == "finish" and b.op == e.op and b.node == routed[0]
             if any(a.kind == "route" and a.op == e.op for a in events[:i])
         ]
+        by = routed[0]
         wrong = (e.kind == "ok") not in [end["message"] is None for end in ends if end is not None]
+    if wrong and e.kind not in ("answer", "give_up"):
+        return unsaid(history, by, e)
     return Count() if wrong is None else JUDGED + VIOLATED if wrong else JUDGED
 
 
-def by_answers(events: list[Event], e: Event, served: set[int | None]) -> Count:
+def by_answers(history: History, events: list[Event], e: Event, served: set[int | None]) -> Count:
     """Whether what was attempted with success was answered."""
     count, finished, nodes = Count(), said(e, is_finished), numbers(events)
     for partition, host, failure in finished["attempts"] if finished else ():
@@ -1045,7 +1062,7 @@ def by_answers(events: list[Event], e: Event, served: set[int | None]) -> Count:
         if failure is None and node in served:
             place = (e.op, node, partition)
             answered = any(b.kind == "answer" and (b.op, b.node, b.partition) == place for b in events)
-            count += JUDGED if answered else JUDGED + VIOLATED
+            count += JUDGED if answered else unsaid(history, node, e)
     return count
 
 

@@ -1,8 +1,10 @@
 """What arrives was sent: by whom it is said to come from, before, and as it was.
 
-The folds about statuses, tables and routes take what a server hears for what was said; here the two are compared.
+The folds about statuses, tables and routes take what a server hears for what was said; here the two are compared. A
+server that was cut off may have lost the end of its record: what is missing there is held against it only once it
+records something more in the same life.
 
-Sources: pull-queries.md#heard-was-said.
+Sources: pull-queries.md#heard-was-said, counting.md#may-lack.
 """
 
 from __future__ import annotations
@@ -67,6 +69,9 @@ _SERVE, _HEARTBEAT, _HEARD, _REPORT, _REPORT_HEARD = map(code, _OF_SERVERS)
 _ROUTE, _FORWARD, _FORWARDED, _ANSWER, _GIVE_UP, _FINISH, _ROWS = map(code, _OF_QUERIES)
 _OF_CLIENTS = frozenset({Kind.INVOKE, Kind.OK, Kind.FAIL, Kind.INFO})
 _IS_WANTED = lookup(_OF_CLIENTS | {*_KINDS} - {Kind.HEARTBEAT, Kind.HEARD})
+_ENDS = frozenset({Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR})
+_STOP = code(Kind.STOP)
+_IS_TURN, _IS_SIGN = lookup(_ENDS | {Kind.SERVE}), lookup(_ENDS | {*_KINDS} - {Kind.ROWS})
 _IS_BEAT = lookup({Kind.HEARTBEAT, Kind.HEARD})
 
 _MANY = 4096
@@ -116,6 +121,17 @@ class _Query:
     ended: set[bool] = field(default_factory=set)  # complete or not, as its router said
 
 
+class _Waiting(NamedTuple):
+    """What arrived and was not said, unless the node that should have said it lost the end of its record."""
+
+    seq: int
+    node: int
+    events: tuple[int, ...]
+    way: str
+    rests_on: Kind
+    found: dict[str, Any]
+
+
 class _Beats(NamedTuple):
     """Heartbeats and receipts: the pairs of nodes that one was sent by and to, or heard by and from."""
 
@@ -159,6 +175,9 @@ class MessageFold(QueryFold):
         super().__init__(setting)
         self._tally = self._tallies[CHECK.id]
         self._of_beats = Tally(CHECK, setting.keep, setting.seen)
+        self._waiting: list[_Waiting] = []
+        self._cuts: dict[int, list[int]] = defaultdict(list)  # by node: the events by which it was cut off
+        self._runs: set[int] = set()
         self._served: dict[int, int] = {}  # by node: the event of the first time
         self._nodes = Nodes(compiled=setting.compiled)
         self._sent = nothing_heard(self._compiled)  # by pair: the stamps of heartbeats
@@ -169,6 +188,7 @@ class MessageFold(QueryFold):
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the run."""
+        self._turns(columns)
         found = self.plain(columns, {CHECK.id: state.MESSAGES})
         plain = None
         if found is not None:
@@ -182,6 +202,50 @@ class MessageFold(QueryFold):
             else:
                 _TAKES[kind](self, rows, at)
         self._beats(columns)
+        self._settle(columns)
+
+    def _turns(self, columns: Columns) -> None:
+        """Lives begin and end."""
+        which = np.flatnonzero(_IS_TURN[columns.kind])
+        turns = (column[which].tolist() for column in (columns.seq, columns.kind, columns.node))
+        for seq, kind, node in zip(*turns, strict=True):
+            if kind != _STOP and (kind != _SERVE or node in self._runs):
+                self._cuts[node].append(seq)
+            self._runs.discard(node)
+            if kind == _SERVE:
+                self._runs.add(node)
+
+    def _unsaid(self, seq: int, node: int, /, *events: int, way: str, rests_on: Kind, **found: Any) -> None:  # noqa: ANN401
+        """A node did not say something before an event, unless it was cut off: before that, or before its next one."""
+        if any(cut < seq for cut in self._cuts.get(node, ())):
+            self._of_beats.unjudged += 1
+        else:
+            self._waiting.append(_Waiting(seq, node, events, way, rests_on, found))
+
+    def _settle(self, columns: Columns) -> None:
+        """Judge what waits for the next event of a node."""
+        if not self._waiting:
+            return
+        which = np.flatnonzero(_IS_SIGN[columns.kind])
+        seqs, nodes = columns.seq[which], columns.node[which]
+        own = {node: seqs[nodes == node] for node in {each.node for each in self._waiting}}
+        left, settled = list[_Waiting](), list[tuple[int, _Waiting]]()
+        for each in self._waiting:
+            at = int(np.searchsorted(own[each.node], each.seq, side="right"))
+            if at == len(own[each.node]):
+                left.append(each)
+            else:
+                settled.append((int(own[each.node][at]), each))
+        self._waiting = left
+        for sign, each in sorted(settled, key=lambda found: (found[0], found[1].seq)):
+            if sign in self._cuts.get(each.node, ()):
+                self._of_beats.unjudged += 1
+            else:
+                self._convict(each)
+
+    def _convict(self, each: _Waiting) -> None:
+        self._of_beats.judged += 1
+        self._of_beats.violation(*each.events, way=each.way, rests_on=(each.rests_on,), **each.found)
 
     def _beats(self, columns: Columns) -> None:
         """Heartbeats, and who heard them; they have nothing to do with what else is said."""
@@ -204,17 +268,23 @@ class MessageFold(QueryFold):
         at, self._newest = 0, newest
         while (at := _heard.form(self._compiled)(rows, at, self._sent, newest, self._counts)) < len(seq):
             place = {"node": int(node[at]), "peer": int(peer[at]), "stamp": int(stamp[at])}
-            self._of_beats.violation(int(seq[at]), way="heartbeat", rests_on=(Kind.HEARTBEAT,), **place)
+            self._counts[0] -= 1
+            event = int(seq[at])
+            self._unsaid(event, place["peer"], event, way="heartbeat", rests_on=Kind.HEARTBEAT, **place)
             at += 1
 
     def _serves(self, rows: Columns, at: int) -> None:
         self._hosts.serve(rows.node[at], rows.value[at])
         self._served.setdefault(rows.node[at], rows.seq[at])
 
-    def _compare(self, same: bool, way: str, *events: int, **fields: Any) -> None:  # noqa: ANN401
-        self._tally.judged += 1
-        if not same:
+    def _compare(self, same: bool, way: str, by: int, *events: int, **fields: Any) -> None:  # noqa: ANN401
+        """Whether a node said what was heard by the last of these events; what it heard itself is not lost alone."""
+        if same or way == "answer":
+            self._tally.judged += 1
+        if not same and way == "answer":
             self._tally.violation(*events, way=way, rests_on=(_SAID_BY[way],), **fields)
+        elif not same:
+            self._unsaid(events[-1], by, *events, way=way, rests_on=_SAID_BY[way], **fields)
 
     def _among(self, made: tuple[int, ...], text: int, form: Any) -> bool:  # noqa: ANN401
         """Whether one of some texts says the same as this one, however both are written."""
@@ -237,7 +307,7 @@ class MessageFold(QueryFold):
             self._tally.unjudged += 1
             return
         same = self._among(sent.said.get(stamp, ()), text, Positions)
-        self._compare(same, "report", rows.seq[at], node=node, peer=peer, stamp=stamp)
+        self._compare(same, "report", peer, rows.seq[at], node=node, peer=peer, stamp=stamp)
 
     def _of_query(self, rows: Columns, at: int, kind: int, op: int) -> None:
         """Something is said about a query, which somebody began, and which is not over."""
@@ -264,7 +334,7 @@ class MessageFold(QueryFold):
             query.asked.add((node, partition))
         if peer in self._served:
             same = self._among(query.forwards.get((peer, node), ()), text, Asked)
-            self._compare(same, "forwarded", rows.seq[at], node=node, peer=peer, op=op)
+            self._compare(same, "forwarded", peer, rows.seq[at], node=node, peer=peer, op=op)
 
     def _answered(self, rows: Columns, at: int, query: _Query) -> None:
         op, node, partition = rows.op[at], rows.node[at], rows.partition[at]
@@ -273,7 +343,7 @@ class MessageFold(QueryFold):
             query.answers[place] = (*query.answers.get(place, ()), (rows.offset[at], rows.value[at]))
         if node in self._served and query.router not in (None, node):
             about = {"node": node, "op": op, "partition": partition}
-            self._compare(place in query.asked, "answer", query.routed, rows.seq[at], **about)
+            self._compare(place in query.asked, "answer", node, query.routed, rows.seq[at], **about)
 
     # -- to routers and clients ----------------------------------------------------------------------------------------
 
@@ -287,14 +357,16 @@ class MessageFold(QueryFold):
             answerer = self._hosts.nodes.get(host, -1)
             if failure is None and answerer in self._served:
                 same = (answerer, partition) in query.answers
-                self._compare(same, "attempt", query.routed, rows.seq[at], op=op, partition=partition, host=host)
+                self._compare(
+                    same, "attempt", answerer, query.routed, rows.seq[at], op=op, partition=partition, host=host
+                )
 
     def _got(self, rows: Columns, at: int, query: _Query) -> None:
         op, peer, partition, position = rows.op[at], rows.peer[at], rows.partition[at], rows.offset[at]
         if peer in self._served:
             made = query.answers.get((peer, partition), ())
             same = self._among(tuple([text for place, text in made if place == position]), rows.value[at], Rows)
-            self._compare(same, "rows", rows.seq[at], op=op, partition=partition, position=position, peer=peer)
+            self._compare(same, "rows", peer, rows.seq[at], op=op, partition=partition, position=position, peer=peer)
 
     def _closed(self, rows: Columns, at: int, query: _Query) -> None:
         op, kind = rows.op[at], rows.kind[at]
@@ -302,7 +374,7 @@ class MessageFold(QueryFold):
             reported = "is complete" if kind == OK else "failed"
             same = (kind == OK) in query.ended
             about = {"op": op, "reported": reported, "node": query.router}
-            self._compare(same, "reported", query.routed, rows.seq[at], **about)
+            self._compare(same, "reported", query.router, query.routed, rows.seq[at], **about)
         self._queries.close(op, kind, rows.time[at])
 
     def _asks(self, rows: Columns, at: int, query: _Query) -> None:
@@ -314,6 +386,8 @@ class MessageFold(QueryFold):
 
     def finish(self) -> Verdicts:
         """Add what was counted to the tallies, and answer."""
+        for each in sorted(self._waiting, key=lambda each: each.seq):
+            self._convict(each)
         self._tally.join(self._of_beats)
         judged, unjudged = map(int, self._counts)
         self._tally.judged += judged
@@ -345,7 +419,7 @@ _BEGINS = frozenset({INVOKE, _ROUTE, _FORWARD})
 FAMILY = Family(
     "pull_queries_messages",
     (CHECK,),
-    _OF_CLIENTS | {*_KINDS},
+    _OF_CLIENTS | {*_KINDS} | _ENDS,
     MessageFold.reads,
     MessageFold,
     PULL_QUERIES,
