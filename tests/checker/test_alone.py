@@ -53,6 +53,7 @@ def test_small_histories(name: str) -> None:
         assert beside <= declared(BESIDE, name) | {*NAMES}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "run",
     [pytest.param(r, id=r.name, marks=pytest.mark.long if place % 8 else ()) for place, r in enumerate(MUTANTS)],

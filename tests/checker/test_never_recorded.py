@@ -50,6 +50,7 @@ def broken(verdict: RunVerdict) -> dict[str, int]:
     return {each.id: each.violated for each in verdict.checks if each.violated}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
     "run",

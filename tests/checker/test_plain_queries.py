@@ -44,7 +44,7 @@ OF_QUERIES = ("route", "forward", "forwarded", "answer", "give_up", "finish", "r
 OF_TABLES = ("report", "report_heard", "report_kept", "changelog", "fold", "assigned", "serve", "fault", "crash")
 NUMBERS = ("node", "peer", "partition", "offset", "last_offset", "stamp", "op", "time", "epoch")
 
-pytestmark = pytest.mark.skipif(not available(), reason="loops are compiled by numba")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not available(), reason="loops are compiled by numba")]
 
 
 @cache

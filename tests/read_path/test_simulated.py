@@ -29,6 +29,7 @@ from quorumlog.simulation.network import Link
 _LOSING = ("losses", "losses-in-scd", "late-rewinds", "long-grace", "rack-away")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_the_same_seed_gives_the_same_run_and_it_converges(setting: str) -> None:
     configuration = replace(SETTINGS[setting], duration=2 * SECOND)
@@ -37,6 +38,7 @@ def test_the_same_seed_gives_the_same_run_and_it_converges(setting: str) -> None
     assert one.equals(other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", [setting for setting in SETTINGS if setting not in _LOSING])
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_every_acknowledged_record_is_delivered_once_and_in_order(setting: str, seed: int) -> None:
