@@ -42,10 +42,10 @@ def replacing(disk, path, data):
         killed()
     replace(disk, path, data)
 
-def noting(driver, kind, columns):
-    if kind == "compact":
+def noting(driver, event):
+    if event.kind == "compact":
         killed()
-    note(driver, kind, columns)
+    note(driver, event)
 
 FileDisk.replace, RaftDriver._note = replacing, noting
 main()

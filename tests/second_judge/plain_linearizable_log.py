@@ -193,15 +193,16 @@ def linearizable_log(history: History) -> Count:
     not_after = [(3 * o + 2, now) for (o, _, _), now in entries.items()]
     not_after += [(3 * n, answered) for n, _, answered in ends if answered is not None]
     top = max([o + 1 for o in covered] + [n for n, _, answered in ends if answered is not None], default=0)
-    holes = [o for o in range(top) if o not in covered]
+    holes = top - sum(o >= 0 for o in covered)
     if not log.sparse and not log.weak and wiped < 0:
         unknown = sorted(
             (v.invoked, value) for value, v in log.values.items() if v.asked > v.failed + v.placed and value not in read
         )
-        wrong |= len(holes) > len(unknown)
-        not_before += [(3 * o + 2, invoked) for o, (invoked, _) in zip(holes, unknown, strict=False)]
+        wrong |= holes > len(unknown)
+        places = (o for o in range(top) if o not in covered)
+        not_before += [(3 * o + 2, invoked) for (invoked, _), o in zip(unknown, places, strict=False)]
     elif wiped < 0:
-        count += Count(excused=sum(o == 0 or o - 1 in covered for o in holes))
+        count += Count(excused=sum(0 <= o < top and o not in covered for o in {0, *(o + 1 for o in covered)}))
     wrong |= any(a <= b and after > before for a, after in not_before for b, before in not_after)
     return count + VIOLATED if wrong else count
 
