@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from logwitness.checks.codes import NULL
+from logwitness.checks.codes import NULL, OTHER
 from logwitness.checks.columns import Reader
 from logwitness.checks.kernel import available
 from logwitness.checks.strings import ROOM, no_strings, number_of, with_room
@@ -177,3 +177,16 @@ def test_texts_of_batches_have_one_number_each() -> None:
             assert read[1] == 5
             assert all(code == NULL for code, text in zip(read[2:], said[2:], strict=True) if text is None)
         assert words.texts == 4
+
+
+def test_every_word_has_a_code_of_its_own_until_there_are_too_many() -> None:
+    words = Words()
+    first = [words.code(f"word-{number}") for number in range(100)]
+    assert len({*first}) == 100
+    assert [words.code(f"word-{number}") for number in range(100)] == first
+    assert [words.name(code) for code in first] == [f"word-{number}" for number in range(100)]
+    many = [words.code(f"more-{number}") for number in range(1 << 14)]
+    assert many[-1] == OTHER
+    assert {*many} & {*first} == set()
+    assert max(many) < 1 << 14
+    assert words.code("more-0") == many[0]

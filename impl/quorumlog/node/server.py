@@ -65,8 +65,6 @@ class Incoming(Connection):
                 self._server.messages(self.node, payload)
             else:
                 self._server.calls(self._session, payload)
-            if self.reason is not None:
-                return
 
     def closed(self) -> None:
         """Tell the server that the connection is gone."""
