@@ -71,6 +71,39 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "a log with half a form": (b"0 :invoke :write [1", "line 1, field value"),
     "a log with a huge integer": (b"0 :invoke :write " + b"9" * 1000, "line 1, field value"),
     "an empty vector": (b"[]", "no operation in it"),
+    "a number beyond 64 bits": (OP.replace(b"1}", b"1e400}"), "a number does not fit in 64 bits"),
+    "a decimal that is cut": (OP.replace(b"1}", b"1.00000000000000001M}"), "a number does not fit in 64 bits"),
+    "two keys that are one": (OP.replace(b"1}", b'{1 2 "1" 3}}'), "field value: two keys of a map are the same"),
+    "out of order": (
+        b"".join(each.replace(b"}", b" :index %d}" % place) for place, each in enumerate((OP, OK), 3))
+        + OP.replace(b"}", b" :index 2}"),
+        "line 3, field index: 2 comes after 4: put the operations in the order of their index",
+    ),
+    "two histories": (
+        b"".join(each.replace(b"}", b" :index %d}" % place) for place, each in enumerate((OP, OK))) * 2,
+        "line 3, field index: 0 comes after 1",
+    ),
+    "out of order in turns": (
+        b"".join(
+            b"{:index %d %b:process 0 :type :%b :f :write :value 1}\n" % each
+            for each in [(0, b"", b"invoke"), (5, b":node 1 ", b"ok"), (4, b"", b"invoke"), (6, b":node 1 ", b"ok")]
+        ),
+        "line 3, field index: 4 comes after 5",
+    ),
+    "out of order in JSON": (
+        b'[{"index":1,"process":0,"type":"invoke","f":"write","value":1},\n'
+        b'{"index":0,"process":0,"type":"ok","f":"write","value":1}]',
+        "line 2, field index: 0 comes after 1",
+    ),
+    "values that may be keys": (
+        b"{:process 0 :type :invoke :f :append :value [1 2]}\n{:process 0 :type :ok :f :append :value [1 2]}\n"
+        b"{:process 0 :type :invoke :f :read :value nil}\n{:process 0 :type :ok :f :read :value []}",
+        'line 3, field value: "read" names no key, while others name one',
+    ),
+    "a key among values": (
+        OP + OK + b"{:process 0 :type :invoke :f :read :key 1 :value nil}",
+        'line 3, field value: "read" names key "1", while others name none',
+    ),
 }
 
 

@@ -49,6 +49,20 @@ HOLDS: dict[str, str] = {
         put 4 ok 4
         cas [4 5] ok [4 5]
         get nil ok 5""",
+    "a register of pairs": """
+        read nil ok nil
+        write [1 2] ok [1 2]
+        read nil ok [1 2]
+        cas [[1 2] [3 4]] ok [[1 2] [3 4]]
+        read nil ok (3 4)""",
+    "a register of maps": """
+        write {:a 1 "b" {2 3 4 5}} ok {"b" {2 3, 4 5}, :a 1}
+        read nil ok {"b" {4 5, 2 3} :a 1}""",
+    "a register of fractions": """
+        write 0.0 ok 0.0
+        read nil ok -0.0
+        write 0.1M ok 0.1M
+        read nil ok 0.1M""",
     "registers with versions": """
         write [0 [nil 4]] ok [0 [1 4]]
         read [0 [nil nil]] ok [0 [1 4]]
@@ -58,6 +72,7 @@ HOLDS: dict[str, str] = {
 }
 
 VIOLATED: dict[str, str] = {
+    "a register of pairs": "read nil ok nil\nwrite [1 2] ok [1 2]\nread nil ok [1 3]",
     "a read of a log that finds nothing where an entry is": """
         append 10 ok [0 10]
         append 11 ok [1 11]

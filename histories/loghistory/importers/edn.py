@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from decimal import Decimal
+from math import isinf
 from typing import Any
 
 MAX_DEPTH = 64
@@ -190,10 +192,18 @@ def _number(token: str) -> int | float | str:
         raise EdnError("an integer does not fit in 64 bits")
     if len(token) <= _LONGEST_NUMBER:
         if _DECIMAL.fullmatch(token):
-            return float(token.removesuffix("M"))
+            return _decimal(token)
         if _RATIO.fullmatch(token):
             return token
     raise EdnError("a number is malformed or too long")
+
+
+def _decimal(token: str) -> float:
+    number = float(token.removesuffix("M"))
+    exact = token[-1] != "M" or Decimal(token[:-1]) == Decimal(repr(number))
+    if isinf(number) or not exact:
+        raise EdnError("a number does not fit in 64 bits")
+    return number + 0.0  # there is one zero
 
 
 def _string(text: str) -> str:

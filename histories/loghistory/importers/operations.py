@@ -91,9 +91,13 @@ class Operations:
         self._op = 0
         self._time = 0
         self._timed: bool | None = None
+        self._index = 0
+        """The highest that was told."""
         self._is_log = False
         self._are_logs = False
         """The same where operations name a key."""
+        self._keyed: bool | None = None
+        """Whether operations name a key, as the first of them shows."""
         self._words: dict[str, str] = {}
         """Names of operations as histories have them, by what they are called here."""
         self._named: dict[str, int | None] = {}
@@ -115,6 +119,8 @@ class Operations:
             time = 0
         else:
             time = self._time_of(given_time)
+        if "index" in rest:
+            self._in_order(rest["index"])
         if isinstance(process, str):
             process = self._client(process, kind)
         size, op = len(self.rows.events), self._op
@@ -178,6 +184,14 @@ class Operations:
         if self._timed is None:
             self._timed = True
         return int(time) if self._timed else 0
+
+    def _in_order(self, index: Value) -> None:
+        """Take note of the place that an operation has in its history; below 0, or no integer: it is not told."""
+        if type(index) is int and index >= 0:
+            if index < self._index:
+                remedy = "put the operations in the order of their index, and give one history a file"
+                raise Malformed("index", f"{index} comes after {self._index}", remedy)
+            self._index = index
 
     def _client(self, name: str, kind: str) -> Value:
         """The number of a client that has a name; `_INJECTOR` for what injects faults."""
@@ -249,10 +263,12 @@ class Operations:
         if type(value) is list and opened.log is None:
             if reads and self._is_log and not self._are_logs and _asks_for_offset(value):
                 opened.value = value = value[0]
-            elif is_keyed(f, value) or (self._are_logs and is_pair(value)):
+            elif (is_keyed(f, value) and (reads or self._keyed is not False)) or (self._are_logs and is_pair(value)):
                 opened.keyed = True
                 opened.log = log_name(value[0])
                 opened.value = value = value[1]
+        if self._keyed is not (opened.log is not None) and not (reads and is_pair(value)):
+            self._find_out(opened)
         if f == "append" and (opened.log is None or opened.keyed or "acks" in rest):
             self._are_logs |= opened.keyed
             self._is_log |= not opened.keyed
@@ -269,6 +285,19 @@ class Operations:
             _require_offset(opened.start, optional=False)
             return opened.start, None, None
         return None, None, _texted(value)
+
+    def _find_out(self, opened: _Opened) -> None:
+        """Take note of whether operations name a key: those that do and those that do not are about other objects.
+
+        Whether ``[1 2]`` is a value, or one beside its key, is told by the others alone.
+        """
+        named = opened.log is not None
+        if self._keyed is not None:
+            names, others = f"names key {quote(opened.log)}", "others name none"
+            if not named:
+                names, others = "names no key", "others name one, in :key or as [key value]"
+            raise Malformed("value", f"{quote(opened.f)} {names}, while {others}", "give each its :key, or none")
+        self._keyed = named
 
     # completions
 

@@ -9,9 +9,9 @@ escapes, texts in collections. What is read here is what the reader of forms wou
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import chain, repeat
 from operator import itemgetter
 from typing import TypeAlias
 
@@ -75,7 +75,7 @@ class Shapes:
             some = lines if len(left) == len(lines) else [lines[place] for place in left]
             if tried == len(self._shapes) and not self._learn(some):
                 break
-            fields = self._fields(self._shapes[tried], some)
+            fields = self._fields(self._shapes[tried], some, len(lines))
             if len(fields) == len(lines) and None not in fields:
                 return fields
             missed = []
@@ -102,7 +102,7 @@ class Shapes:
             self._failures += 1
         return False
 
-    def _fields(self, shape: _Shape, lines: Sequence[str]) -> list[Fields | None]:
+    def _fields(self, shape: _Shape, lines: Sequence[str], all_of: int) -> list[Fields | None]:
         rows = shape.pattern.findall("\n".join(lines) + "\n")
         kind = itemgetter(shape.keys.index("type"))
         matched: list[int] | None = None
@@ -113,9 +113,16 @@ class Shapes:
                 return [None] * len(lines)
         given = dict(zip(shape.keys, zip(*rows, strict=True), strict=True))
         values: list[Value] | repeat[None] = repeat(None)
-        rest: list[dict[str, Value]] | repeat[dict[str, Value]] = repeat({})
+        rest: Iterable[dict[str, Value]] = repeat({})
         bad: set[int] = set()
         others: list[tuple[str, list[Value]]] = []
+        if "index" in given:
+            # Where all lines are in order, that of the last one is enough to go on from.
+            indices = list(map(int, given["index"]))
+            if matched is None and len(rows) == all_of and indices == sorted(indices):
+                rest = chain(repeat({}, len(rows) - 1), ({"index": indices[-1]},))
+            else:
+                others.append(("index", indices))
         for key, column in given.items():
             if key == "value" or key not in _GROUPS:
                 read = self._values.read(column)

@@ -36,7 +36,7 @@ def is_integer(value: Value) -> bool:
 def as_json(value: Value) -> str:
     """A value as compact JSON: a keyword as the string with its colon, a set as the array of its members in order.
 
-    Keys of maps are without colon.
+    Keys of maps are without colon, and in order.
 
     Raises `Malformed` for integers beyond 64 bits, the only values that a reader of JSON can give and EDN cannot.
     """
@@ -68,7 +68,10 @@ def _plain(value: Value) -> Value:
     if kind is Members:
         return sorted((_plain(item) for item in value), key=_encode)
     if kind is dict:
-        return {str(key) if isinstance(key, str) else as_json(key): _plain(item) for key, item in value.items()}
+        named = {str(key) if isinstance(key, str) else as_json(key): _plain(item) for key, item in value.items()}
+        if len(named) < len(value):
+            raise Malformed("value", "two keys of a map are the same text", "give it as a string")
+        return dict(sorted(named.items()))
     return value
 
 
