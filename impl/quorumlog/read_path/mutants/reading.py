@@ -148,7 +148,7 @@ class RewindKeepsHeard(ReaderCore):
         pass
 
 
-class ChecksumIgnored(ReaderCore):
+class DamageIgnored(ReaderCore):
     """A payload is delivered whether it is what was written or not."""
 
     def _records(self, shard: int, each: ShardState, message: Records) -> None:
@@ -308,9 +308,9 @@ MUTANTS = (
         checks=("gap-has-verdict",),
     ),
     mutant(
-        "checksum-ignored",
+        "damage-ignored",
         "a reader ignores checksums",
-        with_cores(reader=ChecksumIgnored),
+        with_cores(reader=DamageIgnored),
         "rot",
         checks=("record-as-appended",),
     ),
