@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from plain import GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, total
 from plain_copies import shipped
+from plain_read_path import ends, is_cut, next_end
 
 RECORDS, GAPS = ("record", "damaged"), ("no_records", "under_replicated", "trim")
 SAID = ("stream_start", "stream_started", "stream_heard", "ship")
@@ -96,9 +97,7 @@ def whole(history: History, shard: int, seq: int) -> bool:
 
 def not_lost(history: History, node: int, heard: Event) -> Count:
     """A violation, unless the node was cut off before it recorded anything more: that may have been lost."""
-    signs = (*SIGNS, "acknowledge", "release", "takes_part", *GONE)
-    later = next((e.kind for e in history.events[heard.seq + 1 :] if e.node == node and e.kind in signs), None)
-    return UNJUDGED if later in ("takes_part", *GONE) and later != "stop" else VIOLATED
+    return UNJUDGED if is_cut(next_end(history, node, heard.seq, (*SIGNS, "acknowledge", "release"))) else VIOLATED
 
 
 def answer(history: History, events: list[Event], e: Event) -> Count:
@@ -124,9 +123,11 @@ def answer(history: History, events: list[Event], e: Event) -> Count:
         releases = [b for b in history.events[: e.seq] if b.kind == "release"]
         highest = max(releases, key=lambda b: b.offset, default=None)
         if highest is not None and e.last > highest.offset and e.last >> 32 == highest.offset >> 32:
-            since = history.events[highest.seq + 1 : e.seq]
-            cut = [b for b in since if b.node == highest.node and b.kind in ("takes_part", *GONE) and b.kind != "stop"]
-            count += Count() if cut else not_lost(history, highest.node, e)
+            cut = [b for b in ends(history, highest.node) if is_cut(b) and highest.seq < b.seq < e.seq]
+            turns = (b for b in history.events[: e.seq] if b.node == highest.node and b.kind in ("takes_part", *GONE))
+            first = next(turns, None)  # where a life began before that, nothing says how it ended
+            late = first is not None and first.kind == "takes_part" and first.seq > highest.seq
+            count += Count() if cut or late else not_lost(history, highest.node, e)
     if (e.f == "under_replicated" or e.get("count") == 1) and whole(history, e.peer, e.seq):
         count += VIOLATED
     return count

@@ -113,15 +113,19 @@ def is_cut(e: Event | None) -> bool:
     return e is not None and e.kind != "stop"
 
 
-def next_end(history: History, node: int | None, seq: int) -> Event | None:
-    """The next end of a life of a node, if it goes on and acknowledges and releases nothing before it."""
-    turns = [e for e in history.events if e.node == node and e.kind in ("takes_part", *GONE)]
-    last = max((e for e in turns if e.seq < seq), key=lambda e: e.seq, default=None)
-    end = next((e for e in ends(history, node) if e.seq > seq), None)
-    if end is None or (last is not None and last.kind != "takes_part"):
-        return None
-    signs = (e.seq for e in history.events if e.node == node and e.kind in ("acknowledge", "release"))
-    return None if any(seq < sign < end.seq for sign in signs) else end
+SEQUENCES, STORES = ("acknowledge", "release"), ("copy", "acknowledge", "release")
+
+
+def next_end(history: History, node: int | None, seq: int, signs: tuple[str, ...] = SEQUENCES) -> Event | None:
+    """The end of the life that a node is in at an event, if it does nothing of these kinds before it."""
+    later = [e for e in history.events if e.node == node and e.kind in ("takes_part", *GONE, *signs) and e.seq > seq]
+    return later[0] if goes_on(history, node, seq) and later and later[0].kind not in signs else None
+
+
+def goes_on(history: History, node: int | None, seq: int) -> bool:
+    """Whether the life of a node is not over at an event, as far as is recorded."""
+    turns = [e for e in history.events if e.node == node and e.kind in ("takes_part", *GONE) and e.seq < seq]
+    return not turns or turns[-1].kind == "takes_part"
 
 
 def may_be_released(history: History, top: Event, e: Event) -> bool:
@@ -234,20 +238,18 @@ def satisfied(declared: Any, shards: set[int]) -> bool:  # noqa: ANN401
 
 
 def may_lack(history: History, shard: int, e: Event) -> bool:
-    """Whether the record of a shard may lack what it stored before an event: it was cut off by then, or before it
-    stored anything more."""
-    turns = [b for b in history.events if b.node == shard and b.kind in ("takes_part", *GONE)]
-    cuts = [b for b in turns if b.kind not in ("takes_part", "stop")]
-    cuts += [b for a, b in pairwise(turns) if a.kind == b.kind == "takes_part"]
-    stores = [b.seq for b in history.events if b.kind == "copy" and b.node == shard]
-    return any(b.seq < e.seq or not any(e.seq < seq < b.seq for seq in stores) for b in cuts)
+    """Whether the record of a shard may lack what it stored before it was acknowledged: it was cut off by then, since
+    the sequencer began, or before it recorded anything more."""
+    lives = [b.seq for b in history.events[: e.seq] if b.node == e.node and b.kind == "takes_part"]
+    cut = any(max(lives, default=-1) < b.seq < e.seq and is_cut(b) for b in ends(history, shard))
+    return cut or is_cut(next_end(history, shard, e.seq, STORES))
 
 
 def acknowledged_unseen(history: History, first: Event, e: Event) -> bool:
     """Whether who acknowledged something may have acknowledged more before `e`, and lost that with its record's end."""
     end = next((b for b in ends(history, first.node) if b.seq > first.seq), None)
     if end is not None and end.seq > e.seq:
-        end = None if first.node == e.node else next_end(history, first.node, e.seq)
+        end = None if first.node == e.node else next_end(history, first.node, e.seq, STORES)
     return is_cut(end)
 
 
@@ -277,7 +279,7 @@ def replication_property_holds(history: History) -> Count:
             hidden = {shard for shard in named - copies if shard not in begun or may_lack(history, shard, e)}
             if since and satisfied(declared[max(since)], copies):
                 lacking = {shard for shard in begun - copies if e.shards >> shard & 1}
-                count += JUDGED + Count(violated=sum(not may_lack(history, shard, e) for shard in lacking))
+                count += JUDGED + total(UNJUDGED if may_lack(history, s, e) else VIOLATED for s in lacking)
             elif not since or satisfied(declared[max(since)], copies | hidden):
                 count += UNJUDGED
             else:

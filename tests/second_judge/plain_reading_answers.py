@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from plain import GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain
 
 OPERATIONS = ("append_record", "read_stream", "trim_log")
+TURNS = ("takes_part", *GONE)
 DEEDS = ("copy", "acknowledge", "release", "stream_record", "stream_gap")
 
 
@@ -27,9 +28,11 @@ def answers(history: History) -> Iterator[tuple[Event, Event]]:
 
 def goes_on(history: History, answer: Event, node: int | None) -> Event | None:
     """What a node does next in the life in which it answered; None if it may have lost the end of its record."""
-    later = (e for e in history.events if e.seq > answer.seq and e.node == node and "process" not in e)
-    own = next((e for e in later if e.kind in (*DEEDS, "takes_part", *GONE)), None)
-    return own if own and own.kind in DEEDS else None
+    own = [e for e in history.events if e.node == node and "process" not in e and e.kind in (*DEEDS, *TURNS)]
+    turns = [e for e in own if e.kind in TURNS and e.seq < answer.seq]
+    after = next((e for e in own if e.seq > answer.seq), None)
+    over = turns and turns[-1].kind in GONE
+    return after if after and after.kind in DEEDS and not over else None
 
 
 def lacks(history: History, answer: Event, node: int | None, kind: str) -> Count:

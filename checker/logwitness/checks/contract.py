@@ -332,7 +332,7 @@ class Tally:
         self.judged = 0
         self.unjudged = 0
         self.check = check
-        self._keep = keep
+        self.keep = keep
         self._seen = Recorded() if seen is None else seen
         self._sure = 0
         self._violations: list[Violation] = []
@@ -362,22 +362,30 @@ class Tally:
         recorded, it is undecided (history-checks.md#never-recorded).
         """
         found, kept = self._resting.get(rests_on, (0, [])) if rests_on else (self._sure, self._violations)
-        if len(kept) < self._keep:
+        if len(kept) < self.keep:
             kept.append(self.check.violation(events, way, **fields))
         if rests_on:
             self._resting[rests_on] = found + 1, kept
         else:
             self._sure = found + 1
 
+    def more(self, count: int, rests_on: tuple[Kind, ...] = ()) -> None:
+        """So many violations more, behind one that is worded."""
+        if rests_on:
+            found, kept = self._resting.get(rests_on, (0, []))
+            self._resting[rests_on] = found + count, kept
+        else:
+            self._sure += count
+
     def join(self, other: Tally) -> None:
         """Take what another one of the same check found among the same events; the first violations of both stay."""
         self.judged += other.judged
         self.unjudged += other.unjudged
         self._sure += other._sure
-        self._violations = _first((*self._violations, *other._violations), self._keep)
+        self._violations = _first((*self._violations, *other._violations), self.keep)
         for kinds, (more, kept) in other._resting.items():
             found, mine = self._resting.get(kinds, (0, []))
-            self._resting[kinds] = found + more, _first((*mine, *kept), self._keep)
+            self._resting[kinds] = found + more, _first((*mine, *kept), self.keep)
 
     def outcome(self, undecided: str | None = None, *, void: bool = False) -> Outcome:
         """What the check says about the log; the verdict follows from the counts.
@@ -399,7 +407,7 @@ class Tally:
             self.check,
             self.judged,
             0 if void else self.violated,
-            () if void else tuple(_first((*kept, *resting), self._keep) if resting else kept),
+            () if void else tuple(_first((*kept, *resting), self.keep) if resting else kept),
             excuses=summed(self._excuses),
             unjudged=unjudged,
             undecided=undecided,

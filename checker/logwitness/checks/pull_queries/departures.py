@@ -21,6 +21,7 @@ from loghistory.schema import Kind
 from ..codes import FAULT, HEAL, NO_NODE, code, lookup
 from ..columns import Array, Columns
 from ..contract import Check, Family, Setting
+from ..ends import ENDS
 from .protocol import PULL_QUERIES, Assigned, ServerFold, said
 from .skimming import Cells, Nodes, no_rows, with_rows
 
@@ -37,10 +38,9 @@ CHECK = Check(
     looks_back=True,
 )
 
-_ENDS = frozenset({Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR})
 _DECISIONS = frozenset({Kind.UP, Kind.DOWN})
-_FEW = frozenset({Kind.SERVE, Kind.ASSIGNED, Kind.FAULT, Kind.HEAL}) | _ENDS
-_IS_DECISION, _IS_FEW, _IS_END = lookup(_DECISIONS), lookup(_FEW), lookup(_ENDS)
+_FEW = frozenset({Kind.SERVE, Kind.ASSIGNED, Kind.FAULT, Kind.HEAL}) | ENDS
+_IS_DECISION, _IS_FEW, _IS_END = lookup(_DECISIONS), lookup(_FEW), lookup(ENDS)
 _SERVE, _ASSIGNED, _DOWN = code(Kind.SERVE), code(Kind.ASSIGNED), code(Kind.DOWN)
 
 _GONE = 9_000_000_000

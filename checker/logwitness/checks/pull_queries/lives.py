@@ -14,6 +14,7 @@ from loghistory.vocabularies.pull_queries import VOCABULARY
 from ..codes import NO_NODE, code, lookup
 from ..columns import Columns
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
+from ..ends import ENDS
 from ..lives import NO_TURN, between_turns
 from .protocol import PULL_QUERIES
 
@@ -32,7 +33,7 @@ LIVES = Check(
 )
 
 _SERVE = code(Kind.SERVE)
-_LIFE = frozenset({Kind.SERVE, Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR})
+_LIFE = ENDS | {Kind.SERVE}
 _IS_DEED = lookup(_DEEDS)
 _NAMES_ONE = lookup((Kind.FORWARD, Kind.FORWARDED, Kind.ROWS))
 _SERVES = -1

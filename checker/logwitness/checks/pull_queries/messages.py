@@ -20,6 +20,7 @@ from loghistory.schema import Kind
 from ..codes import FAIL, INFO, INVOKE, MAX_OFFSET, NULL, OK, code, lookup
 from ..columns import Columns, read_only
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
+from ..ends import ENDS, Ends
 from ..kernel import kernel
 from .plain_queries import READS, QueryFold, state
 from .protocol import LATE, PULL_QUERIES, Asked, Finished, Positions, Queries, Rows, said
@@ -69,9 +70,7 @@ _SERVE, _HEARTBEAT, _HEARD, _REPORT, _REPORT_HEARD = map(code, _OF_SERVERS)
 _ROUTE, _FORWARD, _FORWARDED, _ANSWER, _GIVE_UP, _FINISH, _ROWS = map(code, _OF_QUERIES)
 _OF_CLIENTS = frozenset({Kind.INVOKE, Kind.OK, Kind.FAIL, Kind.INFO})
 _IS_WANTED = lookup(_OF_CLIENTS | {*_KINDS} - {Kind.HEARTBEAT, Kind.HEARD})
-_ENDS = frozenset({Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR})
-_STOP = code(Kind.STOP)
-_IS_TURN, _IS_SIGN = lookup(_ENDS | {Kind.SERVE}), lookup(_ENDS | {*_KINDS} - {Kind.ROWS})
+_IS_TURN, _IS_SIGN = lookup(ENDS | {Kind.SERVE}), lookup(ENDS | {*_KINDS} - {Kind.ROWS})
 _IS_BEAT = lookup({Kind.HEARTBEAT, Kind.HEARD})
 
 _MANY = 4096
@@ -121,15 +120,14 @@ class _Query:
     ended: set[bool] = field(default_factory=set)  # complete or not, as its router said
 
 
-class _Waiting(NamedTuple):
-    """What arrived and was not said, unless the node that should have said it lost the end of its record."""
+class _Unsaid(NamedTuple):
+    """What arrived by the last of some events and was not said by a node."""
 
-    seq: int
     node: int
     events: tuple[int, ...]
     way: str
     rests_on: Kind
-    found: dict[str, Any]
+    said: dict[str, Any]
 
 
 class _Beats(NamedTuple):
@@ -175,9 +173,8 @@ class MessageFold(QueryFold):
         super().__init__(setting)
         self._tally = self._tallies[CHECK.id]
         self._of_beats = Tally(CHECK, setting.keep, setting.seen)
-        self._waiting: list[_Waiting] = []
-        self._cuts: dict[int, list[int]] = defaultdict(list)  # by node: the events by which it was cut off
-        self._runs: set[int] = set()
+        self._ends = Ends()
+        self._found: list[_Unsaid] = []  # among the last events
         self._served: dict[int, int] = {}  # by node: the event of the first time
         self._nodes = Nodes(compiled=setting.compiled)
         self._sent = nothing_heard(self._compiled)  # by pair: the stamps of heartbeats
@@ -188,7 +185,6 @@ class MessageFold(QueryFold):
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the run."""
-        self._turns(columns)
         found = self.plain(columns, {CHECK.id: state.MESSAGES})
         plain = None
         if found is not None:
@@ -204,48 +200,33 @@ class MessageFold(QueryFold):
         self._beats(columns)
         self._settle(columns)
 
-    def _turns(self, columns: Columns) -> None:
-        """Lives begin and end."""
-        which = np.flatnonzero(_IS_TURN[columns.kind])
-        turns = (column[which].tolist() for column in (columns.seq, columns.kind, columns.node))
-        for seq, kind, node in zip(*turns, strict=True):
-            if kind != _STOP and (kind != _SERVE or node in self._runs):
-                self._cuts[node].append(seq)
-            self._runs.discard(node)
-            if kind == _SERVE:
-                self._runs.add(node)
-
-    def _unsaid(self, seq: int, node: int, /, *events: int, way: str, rests_on: Kind, **found: Any) -> None:  # noqa: ANN401
-        """A node did not say something before an event, unless it was cut off: before that, or before its next one."""
-        if any(cut < seq for cut in self._cuts.get(node, ())):
-            self._of_beats.unjudged += 1
-        else:
-            self._waiting.append(_Waiting(seq, node, events, way, rests_on, found))
+    def _unsaid(self, node: int, /, *events: int, way: str, rests_on: Kind, **said: Any) -> None:  # noqa: ANN401
+        """A node did not say something by the last of these events, unless it lost the end of its record."""
+        self._found.append(_Unsaid(node, events, way, rests_on, said))
 
     def _settle(self, columns: Columns) -> None:
-        """Judge what waits for the next event of a node."""
-        if not self._waiting:
-            return
-        which = np.flatnonzero(_IS_SIGN[columns.kind])
-        seqs, nodes = columns.seq[which], columns.node[which]
-        own = {node: seqs[nodes == node] for node in {each.node for each in self._waiting}}
-        left, settled = list[_Waiting](), list[tuple[int, _Waiting]]()
-        for each in self._waiting:
-            at = int(np.searchsorted(own[each.node], each.seq, side="right"))
-            if at == len(own[each.node]):
-                left.append(each)
+        """Lives begin and end, and what waits for nodes is settled by what they record next."""
+        found, self._found = sorted(self._found, key=lambda each: each.events[-1], reverse=True), []
+        nodes = [*{each.node for each in found} | self._ends.waited_for()]
+        which = np.flatnonzero(_IS_TURN[columns.kind] | (_IS_SIGN[columns.kind] & np.isin(columns.node, nodes)))
+        for seq, kind, node in zip(
+            *(column[which].tolist() for column in (columns.seq, columns.kind, columns.node)), strict=True
+        ):
+            while found and found[-1].events[-1] < seq:
+                self._wait(found.pop())
+            if _IS_TURN[kind]:
+                self._ends.turn(kind, node, seq)
             else:
-                settled.append((int(own[each.node][at]), each))
-        self._waiting = left
-        for sign, each in sorted(settled, key=lambda found: (found[0], found[1].seq)):
-            if sign in self._cuts.get(each.node, ()):
-                self._of_beats.unjudged += 1
-            else:
-                self._convict(each)
+                self._ends.sign(node, seq)
+        while found:
+            self._wait(found.pop())
 
-    def _convict(self, each: _Waiting) -> None:
-        self._of_beats.judged += 1
-        self._of_beats.violation(*each.events, way=each.way, rests_on=(each.rests_on,), **each.found)
+    def _wait(self, each: _Unsaid) -> None:
+        if self._ends.cut_since(each.node, -1):
+            self._of_beats.unjudged += 1
+        else:
+            nodes, rests_on = (each.node,), (each.rests_on,)
+            self._ends.wait(self._of_beats, nodes, *each.events, said=each.said, way=each.way, rests_on=rests_on)
 
     def _beats(self, columns: Columns) -> None:
         """Heartbeats, and who heard them; they have nothing to do with what else is said."""
@@ -270,7 +251,7 @@ class MessageFold(QueryFold):
             place = {"node": int(node[at]), "peer": int(peer[at]), "stamp": int(stamp[at])}
             self._counts[0] -= 1
             event = int(seq[at])
-            self._unsaid(event, place["peer"], event, way="heartbeat", rests_on=Kind.HEARTBEAT, **place)
+            self._unsaid(place["peer"], event, way="heartbeat", rests_on=Kind.HEARTBEAT, **place)
             at += 1
 
     def _serves(self, rows: Columns, at: int) -> None:
@@ -284,7 +265,7 @@ class MessageFold(QueryFold):
         if not same and way == "answer":
             self._tally.violation(*events, way=way, rests_on=(_SAID_BY[way],), **fields)
         elif not same:
-            self._unsaid(events[-1], by, *events, way=way, rests_on=_SAID_BY[way], **fields)
+            self._unsaid(by, *events, way=way, rests_on=_SAID_BY[way], **fields)
 
     def _among(self, made: tuple[int, ...], text: int, form: Any) -> bool:  # noqa: ANN401
         """Whether one of some texts says the same as this one, however both are written."""
@@ -386,8 +367,7 @@ class MessageFold(QueryFold):
 
     def finish(self) -> Verdicts:
         """Add what was counted to the tallies, and answer."""
-        for each in sorted(self._waiting, key=lambda each: each.seq):
-            self._convict(each)
+        self._ends.over()
         self._tally.join(self._of_beats)
         judged, unjudged = map(int, self._counts)
         self._tally.judged += judged
@@ -419,7 +399,7 @@ _BEGINS = frozenset({INVOKE, _ROUTE, _FORWARD})
 FAMILY = Family(
     "pull_queries_messages",
     (CHECK,),
-    _OF_CLIENTS | {*_KINDS} | _ENDS,
+    _OF_CLIENTS | {*_KINDS} | ENDS,
     MessageFold.reads,
     MessageFold,
     PULL_QUERIES,

@@ -18,6 +18,7 @@ from loghistory.vocabularies.read_path import RecordWord
 from ..codes import FAIL, INVOKE, NO_NODE, NULL, OK, RECORDS, code, lookup, word_code
 from ..columns import Ints
 from ..contract import Check, Family, Setting, Verdicts
+from ..ends import ENDS, Ends, awaited_at
 from ..hashing import Table, all_grown, empty_table, place_of, roomy, row_of
 from ..kernel import kernel, part
 from .protocol import F_APPEND, F_READ, READ_PATH, Cells, StreamFold, no_rows, shown
@@ -72,7 +73,7 @@ TRIMMED = Check(
     columns=("op", "offset"),
     looks_back=True,
 )
-ENDS = Check(
+READ = Check(
     id="read-ends-as-delivered",
     rule="A read that ends is answered with the last LSN that it delivered, which is the last one that it was to read.",
     source=("read-path.md#read-ends-as-delivered",),
@@ -105,14 +106,19 @@ SEQUENCER = Check(
     "something else of epoch {epoch}.",
     columns=("node", "offset", "incarnation"),
 )
-CHECKS = (ANSWERED, STORED, TRIMMED, ENDS, ASKED, SEQUENCER)
+CHECKS = (ANSWERED, STORED, TRIMMED, READ, ASKED, SEQUENCER)
 
-_ENDS = (Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR)
 _OWN = (Kind.TAKES_PART, Kind.COPY, Kind.ACKNOWLEDGE, Kind.RELEASE, Kind.STREAM_RECORD, Kind.STREAM_GAP)
 _CLIENTS = (Kind.INVOKE, Kind.OK, Kind.FAIL, Kind.INFO)
 _TAKES_PART, _COPY, _ACKNOWLEDGE, _RELEASE, _RECORD, _GAP = map(code, _OWN)
 _F_TRIM, _DATA = word_code(Operation.TRIM_LOG), RECORDS[RecordWord.DATA]
-_IS_WANTED, _IS_OF_CLIENT, _IS_END = lookup({*_OWN, *_CLIENTS, *_ENDS}), lookup(_CLIENTS), lookup(_ENDS)
+_SIGNS = (Kind.COPY, Kind.ACKNOWLEDGE, Kind.RELEASE, Kind.STREAM_RECORD, Kind.STREAM_GAP)
+_IS_WANTED, _IS_OF_CLIENT, _IS_TURN = (
+    lookup({*_OWN, *_CLIENTS, *ENDS}),
+    lookup(_CLIENTS),
+    lookup({Kind.TAKES_PART, *ENDS}),
+)
+_IS_SIGN = lookup(_SIGNS)
 _ANSWERED, _STORED, _TRIMMED, _READ, _NODES, _SEQUENCER = range(len(CHECKS))
 _UNKNOWN = -2
 """Of a read stream of which nothing was delivered, and of releases if there is none."""
@@ -165,11 +171,12 @@ class _State(NamedTuple):
     of_values: Table
     values: _Values
     run: Ints
+    awaited: Ints  # `Ends`
 
 
-_USED_OPS, _USED_VALUES, _TOP, _TOP_SEQ, _APPENDS, _WAITS, _EPOCH, _SEQUENCES, _LIFE = range(9)
-"""How many rows there are; the highest LSN released, with its event; appends that were asked for; answers that wait
-for a sign of their node; the last epoch in which something was acknowledged or released, by which node in which life.
+_USED_OPS, _USED_VALUES, _TOP, _TOP_SEQ, _APPENDS, _EPOCH, _SEQUENCES, _LIFE = range(8)
+"""How many rows there are; the highest LSN released, with its event; appends that were asked for; the last
+epoch in which something was acknowledged or released, by which node in which life.
 """
 
 
@@ -277,8 +284,6 @@ def _takes(state: _State, rows: _Rows, i: int, judged: Ints) -> bool:
             _is_asked(state, rows, i)
     elif _IS_OF_CLIENT[kind]:
         return _is_right(state, rows, i, judged)
-    elif kind == _TAKES_PART:
-        return bool(rows.op[i] == NULL)
     return True
 
 
@@ -288,7 +293,7 @@ def _skim(rows: _Rows, at: int, state: _State, judged: Ints) -> int:
         kind = rows.kind[i]
         if not _IS_WANTED[kind]:
             continue
-        if state.run[_WAITS] and not _IS_OF_CLIENT[kind]:
+        if _IS_TURN[kind] or (_IS_SIGN[kind] and state.awaited[awaited_at(rows.node[i])]):
             return i
         sequences = kind in (_ACKNOWLEDGE, _RELEASE)
         if sequences and not _goes_on(state, rows, i):
@@ -299,15 +304,6 @@ def _skim(rows: _Rows, at: int, state: _State, judged: Ints) -> int:
     return len(rows.kind)
 
 
-class _Waiting(NamedTuple):
-    """An answer that a sign of its node would show to be wrong."""
-
-    check: Check
-    way: str
-    seqs: tuple[int, ...]
-    found: dict[str, object]
-
-
 class AnswerFold(StreamFold[_Rows]):
     """Judges what clients are answered; see the module."""
 
@@ -316,9 +312,9 @@ class AnswerFold(StreamFold[_Rows]):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, _Rows)
-        run = np.array([0, 0, _UNKNOWN, -1, 0, 0, _UNKNOWN, _UNKNOWN, _UNKNOWN], dtype=np.int64)
-        self._state = _State(empty_table(), no_rows(_Ops), empty_table(), no_rows(_Values), run)
-        self._waiting: dict[int, list[_Waiting]] = {}  # by node
+        run = np.array([0, 0, _UNKNOWN, -1, 0, _UNKNOWN, _UNKNOWN, _UNKNOWN], dtype=np.int64)
+        self._ends = Ends()
+        self._state = _State(empty_table(), no_rows(_Ops), empty_table(), no_rows(_Values), run, self._ends.awaited)
         self._sequencers: dict[int, tuple[int, int, int]] = {}  # by epoch: who it is, in which life, the first event
 
     def make_room(self, rows: _Rows) -> None:
@@ -338,12 +334,16 @@ class AnswerFold(StreamFold[_Rows]):
 
     def take(self, e: _Rows) -> None:
         """See `StreamFold`."""
-        if self._state.run[_WAITS] and not _IS_OF_CLIENT[e.kind]:
-            self._is_heard_of(e)
+        if _IS_TURN[e.kind]:
+            self._ends.turn(e.kind, e.node, e.seq)
+            if e.kind != _TAKES_PART or e.op == NULL:
+                return
+        elif _IS_SIGN[e.kind]:
+            self._ends.sign(e.node, e.seq)
         one = _Rows(*([cell] for cell in e))
         if e.kind in (_ACKNOWLEDGE, _RELEASE):
             self._sequences(e, _epoch_of(one, 0))
-        if _takes(self._state, one, 0, self.judged):
+        if e.kind != _TAKES_PART and _takes(self._state, one, 0, self.judged):
             return
         if e.kind in (_COPY, _ACKNOWLEDGE):
             self._stored(e)
@@ -429,7 +429,7 @@ class AnswerFold(StreamFold[_Rows]):
             tally.violation(e.seq, way="nowhere", **found)
         elif seq < 0:
             found |= {"lsn": shown(e.offset), "node": e.node}
-            self._waits(e.node, _Waiting(ANSWERED, "never", (e.seq,), found))
+            self._waits(ANSWERED, e.node, e.seq, way="never", said=found)
         else:
             tally.judged += 1
             if lsn != e.offset:
@@ -439,7 +439,7 @@ class AnswerFold(StreamFold[_Rows]):
 
     def _has_read(self, e: _Rows, row: int) -> None:
         """What a reader was answered at its end is not just what it delivered last."""
-        tally, (_, node, _, until, last, seq) = self.tallies[ENDS.id], (int(c[row]) for c in self._state.ops)
+        tally, (_, node, _, until, last, seq) = self.tallies[READ.id], (int(c[row]) for c in self._state.ops)
         found: dict[str, object] = {"op": e.op, "lsn": shown(e.offset)}
         if e.offset == NULL:
             tally.violation(e.seq, way="nowhere", op=e.op)
@@ -447,7 +447,7 @@ class AnswerFold(StreamFold[_Rows]):
             tally.violation(e.seq, way="short", bound=shown(until), **found)
         elif e.offset > last and (until == NULL or last < until):
             found["bound"] = shown(last) if seq >= 0 else "nothing"
-            self._waits(node, _Waiting(ENDS, "other", (seq, e.seq), found))
+            self._waits(READ, node, seq, e.seq, way="other", said=found)
             return
         elif e.offset != last:
             tally.violation(seq, e.seq, way="other", bound=shown(last), **found)
@@ -463,34 +463,18 @@ class AnswerFold(StreamFold[_Rows]):
             tally.violation(e.seq, way="unasked", bound=shown(asked), **found)
         elif e.offset > top:
             found["bound"] = shown(top) if seq >= 0 else "nothing"
-            self._waits(e.node, _Waiting(TRIMMED, "unreleased", (seq, e.seq), found))
+            self._waits(TRIMMED, e.node, seq, e.seq, way="unreleased", said=found)
             return
         tally.judged += 1
 
-    # -- what may be missing at the end of a life ----------------------------------------------------------------------
-
-    def _waits(self, node: int, waiting: _Waiting) -> None:
-        """A node may have lost the end of its record; if it records something more in this life, it did not."""
-        self._waiting.setdefault(node, []).append(waiting)
-        self._state.run[_WAITS] += 1
-
-    def _is_heard_of(self, e: _Rows) -> None:
-        """A node records something, or its life is over."""
-        waiting = self._waiting.pop(e.node, [])
-        self._state.run[_WAITS] -= len(waiting)
-        for check, way, seqs, found in waiting:
-            tally = self.tallies[check.id]
-            if e.kind == _TAKES_PART or _IS_END[e.kind]:
-                tally.unjudged += 1
-                continue
-            tally.judged += 1
-            kind = {ANSWERED.id: Kind.ACKNOWLEDGE, TRIMMED.id: Kind.RELEASE, ENDS.id: Kind.STREAM_RECORD}[check.id]
-            tally.violation(*seqs, e.seq, way=way, rests_on=(kind,), **found)
+    def _waits(self, check: Check, node: int, *events: int, way: str, said: dict[str, object]) -> None:
+        """An answer is wrong if its node goes on: else it may have lost the end of its record."""
+        kind = {ANSWERED.id: Kind.ACKNOWLEDGE, TRIMMED.id: Kind.RELEASE, READ.id: Kind.STREAM_RECORD}[check.id]
+        self._ends.wait(self.tallies[check.id], (node,), *events, said=said, way=way, rests_on=(kind,), sign=True)
 
     def finish(self) -> Verdicts:
         """See `StreamFold`; where no client asks to append, others may have."""
-        for waiting in (each for some in self._waiting.values() for each in some):
-            self.tallies[waiting.check.id].unjudged += 1
+        self._ends.over()
         stored = self.tallies[STORED.id]
         nobody = not self._state.run[_APPENDS] and stored.violated > 0
         if nobody:
@@ -510,7 +494,7 @@ def _blank(name: str) -> int:
 FAMILY = Family(
     "read_path_answers",
     CHECKS,
-    frozenset({*_OWN, *_CLIENTS, *_ENDS}),
+    frozenset({*_OWN, *_CLIENTS, *ENDS}),
     ("node", "op", "f", "offset", "last_offset", "value", "record", "epoch", "incarnation"),
     AnswerFold,
     READ_PATH,

@@ -20,6 +20,7 @@ from loghistory.vocabularies.read_path import AnswerWord, HeardWord, RewindWord,
 from ..codes import FAULT_WIPE, NULL, REASONS, code, lookup, word_code
 from ..columns import Ints
 from ..contract import Check, Family, Setting, Verdicts
+from ..ends import ENDS, Ends, awaited_at
 from ..hashing import Table, all_grown, empty_table, place_of, roomy, row_of
 from ..kernel import kernel, part
 from .nodesets import MOST_SHARDS, all_lsns_said, members
@@ -73,14 +74,13 @@ LIST = Check(
 )
 CHECKS = (SHIPPED, SO, LIST)
 
-_ENDS = (Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR)
 _SIGNS = (Kind.COPY, Kind.PURGE, Kind.TRIM_POINT, Kind.SEAL, Kind.SHIP, Kind.ACKNOWLEDGE, Kind.RELEASE)
 _STREAM = (Kind.STREAM_START, Kind.STREAM_STARTED, Kind.STREAM_HEARD, Kind.TAKES_PART)
 _START, _STARTED, _HEARD, _TAKES_PART = map(code, _STREAM)
 _SHIP, _TRIM_POINT, _RELEASE = map(code, (Kind.SHIP, Kind.TRIM_POINT, Kind.RELEASE))
-_EVENT_LOG, _FAULT, _STOP, _REWIND = map(code, (Kind.EVENT_LOG, Kind.FAULT, Kind.STOP, Kind.STREAM_REWIND))
-_OWN = frozenset({*_ENDS, *_SIGNS, *_STREAM, Kind.EVENT_LOG, Kind.FAULT, Kind.STREAM_REWIND})
-_IS_WANTED, _IS_END, _IS_SIGN = lookup(_OWN), lookup(_ENDS), lookup(_SIGNS)
+_EVENT_LOG, _FAULT, _REWIND = map(code, (Kind.EVENT_LOG, Kind.FAULT, Kind.STREAM_REWIND))
+_OWN = frozenset({*ENDS, *_SIGNS, *_STREAM, Kind.EVENT_LOG, Kind.FAULT, Kind.STREAM_REWIND})
+_IS_WANTED, _IS_TURN, _IS_SIGN = lookup(_OWN), lookup({*ENDS, Kind.TAKES_PART}), lookup(_SIGNS)
 _RECORD, _DAMAGED = word_code(HeardWord.RECORD), word_code(HeardWord.DAMAGED)
 _NO_RECORDS, _UNSURE, _TRIM = map(word_code, (HeardWord.NO_RECORDS, HeardWord.UNDER_REPLICATED, HeardWord.TRIM))
 _LOST, _DONE = REASONS[ShardWord.LOST], word_code(RewindWord.DONE)
@@ -164,13 +164,14 @@ class _State(NamedTuple):
     named: Ints  # LSNs that the `ship` events of these rows name
     upto: Ints  # and where those of each event end
     run: Ints
+    awaited: Ints  # `Ends`
 
 
-_STREAMS, _PAIRS, _PLACES, _FREE, _NAMED, _WAITS = range(6)
-_VERSION, _LOGGED, _TOP, _RELEASED, _RELEASER = range(6, 11)
+_STREAMS, _PAIRS, _PLACES, _FREE, _NAMED = range(5)
+_VERSION, _LOGGED, _TOP, _RELEASED, _RELEASER = range(5, 10)
 """How many streams, pairs and places there are; the first place that is free again; how many of the rows' `ship`
-events were taken; what waits for a sign of its node; the last version of the event log, and its event; the highest LSN
-released, the event (-1: none, or who did may have released more, which is lost), and who did."""
+events were taken; the last version of the event log, and its event; the highest LSN released, the event (-1: none, or
+who did may have released more, which is lost), and who did."""
 
 
 @part
@@ -349,7 +350,7 @@ def _skim(rows: _Rows, at: int, state: _State, judged: Ints) -> int:
                 state.run[_RELEASER] = rows.node[i]
             elif kind == _TRIM_POINT and 0 <= rows.node[i] < MOST_SHARDS:
                 state.shards.trim_point[rows.node[i]], state.shards.trim_seq[rows.node[i]] = rows.offset[i], rows.seq[i]
-            if state.run[_WAITS] or (kind == _SHIP and not _ships(state, rows, i)):
+            if state.awaited[awaited_at(rows.node[i])] or (kind == _SHIP and not _ships(state, rows, i)):
                 return i
         elif kind == _START:
             _asks(state, rows, i)
@@ -372,17 +373,6 @@ def _listed(shards: int) -> str:
     return "none" if shards == NULL else str([*members(max(shards, 0))])
 
 
-class _Waiting(NamedTuple):
-    """What was heard, and is not so unless its node was cut off and has lost the end of its record; that it was not
-    shipped takes a sign of the node."""
-
-    check: Check
-    events: tuple[int, ...]
-    way: str
-    rests_on: tuple[Kind, ...]
-    found: dict[str, object]
-
-
 class ConversationFold(StreamFold[_Rows]):
     """Judges what streams hear of shards; see the module."""
 
@@ -393,12 +383,11 @@ class ConversationFold(StreamFold[_Rows]):
         super().__init__(setting, _Rows)
         self._tally, self._so = self.tallies[SHIPPED.id], self.tallies[SO.id]
         named, upto = (np.zeros(0, dtype=np.int64) for _ in range(2))
-        run = np.array([0, 0, 0, NOWHERE, 0, 0, 0, -1, -1, -1, -1], dtype=np.int64)
+        run = np.array([0, 0, 0, NOWHERE, 0, 0, -1, -1, -1, -1], dtype=np.int64)
+        self._ends = Ends()
         shards = _Shards(*(np.full(MOST_SHARDS, 0 if name == "whole" else -1, np.int64) for name in _Shards._fields))
         tables = empty_table(), empty_table(), no_rows(_Asked), no_rows(_Lists)
-        self._state = _State(*tables, shards, no_rows(_Way), named, upto, run)
-        self._waiting: dict[int, list[_Waiting]] = {}  # by shard
-        self._began: dict[int, int] = {}  # by node: the event by which its life began, unless that is over
+        self._state = _State(*tables, shards, no_rows(_Way), named, upto, run, self._ends.awaited)
 
     def make_room(self, rows: _Rows) -> None:
         """See `StreamFold`."""
@@ -418,6 +407,7 @@ class ConversationFold(StreamFold[_Rows]):
             named,
             upto,
             state.run,
+            state.awaited,
         )
 
     def skim(self, rows: _Rows, at: int) -> int:
@@ -427,7 +417,7 @@ class ConversationFold(StreamFold[_Rows]):
     def take(self, e: _Rows) -> None:
         """See `StreamFold`."""
         one = _Rows(*([cell] for cell in e))
-        if e.kind == _TAKES_PART or _IS_END[e.kind]:
+        if _IS_TURN[e.kind]:
             self._turns(e)
         elif e.kind == _FAULT:
             self._empties(e.node)
@@ -444,52 +434,23 @@ class ConversationFold(StreamFold[_Rows]):
                 self._is_wrong(e, wrong, row)
                 _states(self._state, one, 0)
         else:
-            self._convicts(e.node, e.seq)
+            self._ends.sign(e.node, e.seq)
             if e.kind == _SHIP and not _ships(self._state, one, 0):
                 self._ships(e)
 
-    def _over(self, node: int) -> list[_Waiting]:
-        """What waits for a node waits no longer."""
-        waiting = self._waiting.pop(node, [])
-        self._state.run[_WAITS] -= len(waiting)
-        return waiting
-
-    def _wait(
-        self, node: int, check: Check, *events: int, way: str, rests_on: tuple[Kind, ...], **found: object
-    ) -> None:
-        """What was heard is not so unless the end of what the node records is lost."""
-        self._waiting.setdefault(node, []).append(_Waiting(check, events, way, rests_on, found))
-        self._state.run[_WAITS] += 1
-
-    def _convicts(self, node: int, sign: int | None) -> None:
-        """A node was not cut off, as far as is recorded; a sign of it, if there is any, is an event."""
-        for check, events, way, rests_on, found in self._over(node):
-            if check is SO:
-                self._so.violation(*events, way=way, rests_on=rests_on, **found)
-            elif sign is None:
-                self._tally.unjudged += 1
-            else:
-                self._tally.judged += 1
-                self._tally.violation(*events, sign, way=way, rests_on=rests_on, **found)
-
     def _turns(self, e: _Rows) -> None:
         """A life begins or ends."""
-        if e.kind == _STOP:
-            self._convicts(e.node, None)
-        elif e.node == self._state.run[_RELEASER]:
+        late = e.kind == _TAKES_PART and self._ends.goes_on(e.node)  # nothing says how its last life ended
+        cut = self._ends.turn(e.kind, e.node, e.seq)
+        if (cut or late) and e.node == self._state.run[_RELEASER]:
             self._state.run[_RELEASED] = -1
-        for waiting in self._over(e.node):
-            self.tallies[waiting.check.id].unjudged += 1
-        runs = self._began.pop(e.node, None) is not None
-        if e.kind == _TAKES_PART:
-            self._began[e.node] = e.seq
         if not 0 <= e.node < MOST_SHARDS:
             return
         shards = self._state.shards
         if shards.whole[e.node] == 0:
             first = e.kind == _TAKES_PART and e.incarnation == 0 and e.reason != _LOST
             shards.whole[e.node], shards.began[e.node] = (1 if first else -1), e.seq
-        elif (e.kind == _TAKES_PART and (runs or e.reason == _LOST)) or e.kind not in (_TAKES_PART, _STOP):
+        elif cut or e.reason == _LOST:
             shards.whole[e.node] = -1
         if e.reason == _LOST:
             shards.trim_point[e.node] = -1
@@ -523,11 +484,11 @@ class ConversationFold(StreamFold[_Rows]):
         if wrong & _KEPT:
             events = int(shards.began[e.peer]), int(shards.trim_seq[e.peer]), start, e.seq
             found = {"lsn": shown(e.last_offset), **of}
-            self._wait(e.peer, SO, *events, way="kept", rests_on=(Kind.TRIM_POINT,), **found)
+            self._ends.wait(so, (e.peer,), *events, way="kept", rests_on=(Kind.TRIM_POINT,), counted=True, said=found)
         if wrong & _UNRELEASED:
             found = {"lsn": shown(e.last_offset), "bound": shown(int(state.run[_TOP])), **of}
             released, who = int(state.run[_RELEASED]), int(state.run[_RELEASER])
-            self._wait(who, SO, released, start, e.seq, way="unreleased", rests_on=(), **found)
+            self._ends.wait(so, (who,), released, start, e.seq, way="unreleased", counted=True, said=found)
         if wrong & _SURE:
             so.violation(int(shards.began[e.peer]), start, e.seq, way="sure", lsn=shown(e.offset), **of)
 
@@ -552,8 +513,11 @@ class ConversationFold(StreamFold[_Rows]):
                 self._tally.violation(start, int(way.seq[place]), e.seq, way="left out", **found)
                 _drop(state, row)
         if record and not _arrives(state, row, e.offset):
-            if self._began.get(e.peer, start) < start:
-                self._wait(e.peer, SHIPPED, start, e.seq, way="unshipped", rests_on=(Kind.SHIP,), **begins)
+            if 0 <= self._ends.began(e.peer, e.seq) < start and self._ends.goes_on(e.peer):
+                rests_on = (Kind.SHIP,)
+                self._ends.wait(
+                    self._tally, (e.peer,), start, e.seq, way="unshipped", rests_on=rests_on, sign=True, said=begins
+                )
             else:
                 self._tally.unjudged += 1
         else:
@@ -581,8 +545,7 @@ class ConversationFold(StreamFold[_Rows]):
 
     def finish(self) -> Verdicts:
         """See `StreamFold`."""
-        for node in [*self._waiting]:
-            self._convicts(node, None)
+        self._ends.over()
         return super().finish()
 
 

@@ -15,9 +15,9 @@ from loghistory.vocabularies.read_path import GapWord, HeardWord, NodeWord
 from ..codes import INVOKE, NULL, OK, among, code, lookup, word_code
 from ..columns import Ints
 from ..contract import Check, Family, Setting, Tally, Verdicts
+from ..ends import ENDS, NOBODY, Ends, awaited_at
 from ..hashing import Table, all_grown, empty_table, place_of, roomy, row_of
 from ..kernel import kernel, part
-from .ends import ENDS, MOST_NODES, Ends
 from .protocol import BRIDGE, F_APPEND, F_READ, GAP, READ_PATH, Cells, StreamFold, epoch_of, no_rows, shown
 
 TILING = Check(
@@ -114,6 +114,7 @@ _OF_NODES = (Kind.ACKNOWLEDGE, Kind.RELEASE, Kind.TRIM_POINT, Kind.TAKES_PART)
 _KINDS = frozenset({Kind.INVOKE, Kind.OK, *_OF_NODES, *ENDS, *_OF_STREAMS})
 _RECORD, _GAP, _REJECT, _REWIND, _HEARD = map(code, _OF_STREAMS)
 _ACKNOWLEDGE, _RELEASE, _TRIM_POINT, _TAKES_PART = map(code, _OF_NODES)
+_SIGNS = (_ACKNOWLEDGE, _RELEASE)
 _SEQUENCER = word_code(NodeWord.SEQUENCER)
 _REFUSALS = (GAP[GapWord.ACCESS], GAP[GapWord.NOT_IN_CONFIG])
 _HOLE, _LOSS, _TRIM, _BRIDGE = (GAP[each] for each in (GapWord.HOLE, GapWord.DATALOSS, GapWord.TRIM, GapWord.BRIDGE))
@@ -190,7 +191,7 @@ class _State(NamedTuple):
     asked: _Asked
     written: Table
     run: Ints
-    signed: Ints  # `Ends`
+    awaited: Ints  # `Ends`
 
 
 _USED_OPS, _USED_LSNS, _USED_EPOCHS, _USED_APPENDS, _USED_VALUES = range(5)
@@ -243,13 +244,6 @@ def _raise(state: _State, which: int, lsn: int, seq: int) -> None:
 
 
 @part
-def _signs(state: _State, node: int, seq: int) -> None:
-    """A sequencer records something."""
-    if 0 <= node < MOST_NODES:
-        state.signed[node] = seq
-
-
-@part
 def _breaks(state: _State, stream: int, row: int, epoch: int, lsn: int, last: int, value: int) -> bool:
     """Whether a record delivered may break a rule, or cannot be judged by all of them."""
     if stream < 0 or state.streams.next[stream] != lsn or state.streams.rejected_seq[stream] >= 0:
@@ -272,6 +266,8 @@ def _skim(rows: _Rows, at: int, state: _State, judged: Ints) -> int:
         kind, op, f, lsn, seq, value = rows.kind[i], rows.op[i], rows.f[i], rows.offset[i], rows.seq[i], rows.value[i]
         if not _IS_WANTED[kind]:
             continue
+        if kind in _SIGNS and state.awaited[awaited_at(rows.node[i])]:
+            return i
         if kind == _RECORD:
             last = rows.last_offset[i]
             stream = state.ops.rows[place_of(state.ops, op)]
@@ -307,12 +303,10 @@ def _skim(rows: _Rows, at: int, state: _State, judged: Ints) -> int:
                 state.asked.waits[append] = 0
         elif kind == _ACKNOWLEDGE:
             row = _lsn(state, lsn)
-            _signs(state, rows.node[i], seq)
             if state.known.seq[row] >= 0 and state.known.answered[row] >= 0:
                 return i
             _is_said(state, row, value, seq)
         elif kind == _RELEASE:
-            _signs(state, rows.node[i], seq)
             _raise(state, _TOP, lsn, seq)
             if state.run[_TOP_SEQ] == seq:
                 state.run[_RELEASER] = rows.node[i]
@@ -349,7 +343,7 @@ class DeliveryFold(StreamFold[_Rows]):
             no_rows(_Asked),
             empty_table(),
             run,
-            self._ends.signed,
+            self._ends.awaited,
         )
         self._bridges: dict[int, set[int]] = {}  # by stream: LSNs of the bridge records that it heard
         self._of: dict[int, int] = {}  # by event that answered a client too early, as far as is known: its operation
@@ -373,6 +367,11 @@ class DeliveryFold(StreamFold[_Rows]):
 
     def take(self, e: _Rows) -> None:
         """See `StreamFold`."""
+        if e.kind in _SIGNS and self._ends.awaited[awaited_at(e.node)]:
+            self._ends.sign(e.node, e.seq)
+            one = _Rows(*([cell] for cell in e))
+            if _skim.plain(one, 0, self._state._replace(awaited=NOBODY), self.judged):
+                return
         takes = _TAKES.get(e.kind)
         if takes is not None:
             takes(self, e)
@@ -460,7 +459,7 @@ class DeliveryFold(StreamFold[_Rows]):
         if any(ends.cut_since(node, began) for node in nodes):
             tally.unjudged += 1
         else:
-            ends.wait(tally, seq, filter(ends.goes_on, nodes), released, seq, **found)
+            ends.wait(tally, nodes, released, seq, way=found.pop("way", ""), said=found)
 
     def _stream(self, op: int) -> int:
         """The row of a stream."""

@@ -7,6 +7,7 @@ Sources: read-path.md#replication-property, read-path.md#append-waves, read-path
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -17,10 +18,10 @@ from loghistory.vocabularies.read_path import RecordWord
 from ..codes import NULL, RECORDS, among, code, lookup
 from ..columns import Ints
 from ..contract import Check, Family, Setting, Verdicts
+from ..ends import ENDS, NOBODY, Ends, awaited_at
 from ..hashing import Table, all_grown, empty_table, grown, place_of, roomy, row_of
 from ..kernel import kernel, part
-from .ends import ENDS, MOST_NODES, Ends
-from .nodesets import MOST_SHARDS, Nodesets, Places, members, satisfied
+from .nodesets import MOST_SHARDS, Nodesets, Places, mask_of, members, satisfied
 from .protocol import READ_PATH, Cells, StreamFold, epoch_of, no_rows, shown
 
 HOLDS = Check(
@@ -56,8 +57,8 @@ SLOW = Check(
 CHECKS = (HOLDS, SLOW)
 
 _OWN = (Kind.NODESET, Kind.COPY, Kind.ACKNOWLEDGE, Kind.RELEASE, Kind.STREAM_SLOW, Kind.RECOVER, Kind.TAKES_PART)
-_STOP = code(Kind.STOP)
 _NODESET, _COPY, _ACKNOWLEDGE, _RELEASE, _SLOW, _RECOVER, _TAKES_PART = map(code, _OWN)
+_SIGNS = (_COPY, _ACKNOWLEDGE, _RELEASE)
 _DATA = RECORDS[RecordWord.DATA]
 _MOST = 1 << 16
 """A release of more LSNs at once is not judged."""
@@ -100,8 +101,7 @@ class _State(NamedTuple):
     epochs: Table
     released: Ints  # by row of an epoch
     used: Ints  # rows of LSNs, and of epochs
-    stored: Ints  # by shard: the last event by which it stored something
-    signed: Ints  # `Ends`
+    awaited: Ints  # `Ends`
 
 
 @part
@@ -128,11 +128,9 @@ def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> 
         kind, lsn = rows.kind[i], rows.offset[i]
         if not _IS_WANTED[kind]:
             continue
-        if kind in (_ACKNOWLEDGE, _RELEASE) and 0 <= rows.node[i] < MOST_NODES:
-            state.signed[rows.node[i]] = rows.seq[i]
+        if kind in _SIGNS and state.awaited[awaited_at(rows.node[i])]:
+            return i
         if kind == _COPY:
-            if 0 <= rows.node[i] < MOST_SHARDS:
-                state.stored[rows.node[i]] = rows.seq[i]
             if rows.record[i] == _DATA and rows.recovery[i] <= 0 and 0 <= rows.node[i] < MOST_SHARDS:
                 row, value, wave = row_of(state.lsns, state.used, lsn), rows.value[i], rows.wave[i]
                 first = state.known.value[row] == NULL
@@ -165,16 +163,25 @@ def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> 
     return len(rows.kind)
 
 
-class _Few(NamedTuple):
-    """What was acknowledged by too few copies, unless shards that are not seen to have one may lack it in their record:
-    those of ``hidden`` may, those of ``lacking`` if they are cut off before they store anything more."""
+class _Told:
+    """What is known of nodesets by now."""
 
-    seq: int
-    lsn: int
+    def __init__(self, places: Places) -> None:
+        self.places = places
+
+
+@dataclass(frozen=True, slots=True)
+class _Enough:
+    """Whether what was acknowledged in an epoch has enough copies, if shards that may lack one in their record have it:
+    those of ``having`` have one, or may."""
+
+    told: _Told
+    epoch: int
     having: int
-    hidden: int
-    lacking: int
-    found: dict[str, object]
+
+    def __call__(self, cut: frozenset[int]) -> bool:
+        """See `Ends.wait`; these shards were cut off."""
+        return satisfied(self.told.places, self.epoch << 32, self.having | mask_of(cut))
 
 
 class PlacementFold(StreamFold[_Rows]):
@@ -186,16 +193,14 @@ class PlacementFold(StreamFold[_Rows]):
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, _Rows)
         self._nodesets = Nodesets(setting.words)
+        self._told = _Told(self._nodesets.places)
         released, used = np.zeros(0, dtype=np.int64), np.zeros(2, dtype=np.int64)
-        stored = np.full(MOST_SHARDS, -1, dtype=np.int64)
         self._ends = Ends()
-        signed = self._ends.signed
-        self._state = _State(empty_table(), no_rows(_Known), empty_table(), released, used, stored, signed)
+        tables = empty_table(), no_rows(_Known), empty_table()
+        self._state = _State(*tables, released, used, self._ends.awaited)
         self._others: dict[tuple[int, int, int], int] = {}  # by LSN, value and wave that are not the first
-        self._few: list[_Few] = []
         self._slow: dict[int, int] = {}  # by stream
-        self._begun = self._runs = self._cut = 0  # the nodes that took part, that do, and that were cut off
-        self._lacking: dict[int, list[tuple[int, dict[str, object]]]] = {}  # acknowledged, by shards that lack it
+        self._begun = 0  # the nodes that took part
         self._copied = False
 
     def make_room(self, rows: _Rows) -> None:
@@ -210,8 +215,7 @@ class PlacementFold(StreamFold[_Rows]):
             roomy(state.epochs, epochs, releases, self.compiled),
             grown(state.released, epochs, releases, 0),
             state.used,
-            state.stored,
-            state.signed,
+            state.awaited,
         )
 
     def skim(self, rows: _Rows, at: int) -> int:
@@ -220,6 +224,11 @@ class PlacementFold(StreamFold[_Rows]):
 
     def take(self, e: _Rows) -> None:
         """See `StreamFold`."""
+        if e.kind in _SIGNS and self._ends.awaited[awaited_at(e.node)]:
+            self._ends.sign(e.node, e.seq)
+            state = self._state._replace(awaited=NOBODY)
+            if _skim.plain(_Rows(*([cell] for cell in e)), 0, self._nodesets.places, state, self.judged):
+                return
         if e.kind == _ACKNOWLEDGE:
             self._acknowledges(e)
         elif e.kind == _COPY:
@@ -236,24 +245,10 @@ class PlacementFold(StreamFold[_Rows]):
         else:
             self._learns(e)
 
-    def _weigh(self, *, over: bool = False) -> None:
-        """Judge what was acknowledged by too few copies, as soon as that is known, or when the history is over."""
-        tally, left = self.tallies[HOLDS.id], []
-        for few in self._few:
-            stored = sum(1 << shard for shard in members(few.lacking) if self._state.stored[shard] > few.seq)
-            lacking, counted = few.lacking & ~stored, few.having | few.hidden
-            if satisfied(self._nodesets.places, few.lsn, counted):
-                tally.unjudged += 1
-            elif over or not satisfied(self._nodesets.places, few.lsn, counted | lacking):
-                tally.judged += 1
-                tally.violation(few.seq, way="copies", shards=[*members(few.having)], **few.found)
-            else:
-                left.append(few._replace(lacking=lacking))
-        self._few = left
-
     def _learns(self, e: _Rows) -> None:
         """A nodeset, which names its shards twice."""
         self._nodesets.learn(e.epoch, e.value)
+        self._told = _Told(self._nodesets.places)
         nodeset, named = self._nodesets.of(e.epoch), max(e.shards, 0)
         if nodeset is not None and nodeset.shards != named:
             tally, found = self.tallies[HOLDS.id], {"shards": [*members(named)], "others": [*members(nodeset.shards)]}
@@ -261,22 +256,10 @@ class PlacementFold(StreamFold[_Rows]):
             tally.violation(e.seq, way="nodeset", epoch=e.epoch, **found)
 
     def _turns(self, e: _Rows) -> None:
-        """The life of a node begins or ends; one that was cut off may have stored what it does not say."""
+        """The life of a node begins or ends."""
         self._ends.turn(e.kind, e.node, e.seq)
-        bit = 1 << e.node if 0 <= e.node < MOST_SHARDS else 0
-        if e.kind != _STOP and (e.kind != _TAKES_PART or self._runs & bit):
-            self._cut |= bit
-            stored = int(self._state.stored[e.node]) if bit else -1
-            self._weigh()
-            self._few = [
-                few._replace(hidden=few.hidden | few.lacking & bit, lacking=few.lacking & ~bit) for few in self._few
-            ]
-            self._weigh()
-            self._lacking[e.node] = [each for each in self._lacking.pop(e.node, []) if each[0] < stored]
-        self._runs &= ~bit
         if e.kind == _TAKES_PART:
-            self._begun |= bit
-            self._runs |= bit
+            self._begun |= mask_of((e.node,))
 
     def _acknowledges(self, e: _Rows) -> None:
         """Too few copies may be known of what is acknowledged."""
@@ -288,19 +271,24 @@ class PlacementFold(StreamFold[_Rows]):
         having = self._others.get((e.offset, e.value, e.wave), 0) | self._others.get((e.offset, NULL, e.wave), 0)
         if known.value[row] == e.value and known.wave[row] == e.wave:
             having |= int(known.stored[row])
-        having &= max(e.shards, 0)
+        named = max(e.shards, 0)
+        having &= named
         # In a record that shows who takes part, a shard of which it shows nothing may have stored what it does not say,
-        # and so may one that was cut off.
-        missing = max(e.shards, 0) & ~having
-        hidden = missing & (~self._begun | self._cut) if self._begun else 0
+        # and so may one that was cut off since the sequencer began.
+        missing, began = named & ~having & self._begun, self._ends.began(e.node, e.seq)
+        cut = mask_of(shard for shard in members(missing) if self._ends.cut_since(shard, began))
+        left = [*members(missing & ~cut)]
         found: dict[str, object] = {"node": e.node, "lsn": shown(e.offset), "value": e.value}
-        if not satisfied(self._nodesets.places, e.offset, having):
-            self._few.append(_Few(e.seq, e.offset, having, hidden, missing & self._begun & ~hidden, found))
-            self._weigh()
+        if satisfied(self._nodesets.places, e.offset, having):
+            tally.judged += 1
+            tally.unjudged += cut.bit_count()
+            for shard in left:
+                self._ends.wait(tally, (shard,), e.seq, way="named", counted=True, said=found | {"shards": [shard]})
             return
-        tally.judged += 1
-        for shard in members(max(e.shards, 0) & ~having & self._begun & ~self._cut):
-            self._lacking.setdefault(shard, []).append((e.seq, found | {"shards": [shard]}))
+        unseen = named & ~having & ~self._begun if self._begun else 0
+        enough = _Enough(self._told, epoch_of(e.offset), having | unseen | cut)
+        found |= {"shards": [*members(having)]}
+        self._ends.wait(tally, left, e.seq, way="copies", enough=enough, said=found)
 
     def _releases(self, e: _Rows) -> None:
         """Not all of what is released was acknowledged, or it cannot be told; or it is of another epoch."""
@@ -348,8 +336,8 @@ class PlacementFold(StreamFold[_Rows]):
         if ended:
             tally.unjudged += 1
             return
-        goes_on = ended is None and node != e.node and self._ends.goes_on(node)
-        self._ends.wait(tally, e.seq, (node,) if goes_on else (), e.seq, way="good", **found)
+        nodes = (node,) if ended is None and node != e.node else ()
+        self._ends.wait(tally, nodes, e.seq, way="good", said=found)
 
     def _passes_over(self, e: _Rows) -> None:
         slow = max(e.shards, 0)
@@ -367,10 +355,7 @@ class PlacementFold(StreamFold[_Rows]):
 
     def finish(self) -> Verdicts:
         """See `StreamFold`; where no copy or no acknowledgement is recorded, that may explain what was found."""
-        self._weigh(over=True)
         self._ends.over()
-        for seq, lacking in sorted((each for of in self._lacking.values() for each in of), key=lambda each: each[0]):
-            self.tallies[HOLDS.id].violation(seq, way="named", **lacking)
         found, (holds, slow) = super().finish(), self.tallies.values()
         lacks = "no acknowledgement" if not self._state.known.acknowledged.any() else "" if self._copied else "no copy"
         if not holds.violated or not lacks:
