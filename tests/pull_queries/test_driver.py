@@ -14,12 +14,14 @@ from real_servers import until
 from loghistory import HybridClock
 from quorumlog.cluster.groups import Groups
 from quorumlog.cluster.log_client import Log, UnreachableError
+from quorumlog.events import TimerFired
 from quorumlog.node.recording import NoHistory
 from quorumlog.pull_queries import events as e
 from quorumlog.pull_queries.assignment import Assignment, Placement
 from quorumlog.pull_queries.configuration import Configuration
-from quorumlog.pull_queries.core import ServerCore
+from quorumlog.pull_queries.core import STORE, ServerCore
 from quorumlog.pull_queries.records import ASSIGNMENTS, form_of
+from quorumlog.pull_queries.server import http
 from quorumlog.pull_queries.server.driver import ServerDriver, clocks
 from quorumlog.pull_queries.server.http import Endpoints
 from quorumlog.pull_queries.server.peers import Peers
@@ -133,6 +135,40 @@ def test_what_is_asked_for_a_client_that_is_gone_comes_to_nothing(gone: bool) ->
         await asyncio.wait(forwarded)
         assert asked.ended.done() is not gone
         assert errors == []
+        made.close()
+
+    asyncio.run(body())
+
+
+def test_what_is_kept_of_a_host_is_bounded() -> None:
+    """Of one that is not listed, or whose clock is far ahead, and of one that reports what there is not."""
+
+    async def body() -> None:
+        made = driver(ServerDriver, {}, [], heartbeat_check=1000, heartbeat_window=1000)
+        endpoints = Endpoints(made, frozenset, lambda: False)
+        transport = httpx2.ASGITransport(app=endpoints.internal())
+        most = http.MAX_STAMPS + 40
+        async with httpx2.AsyncClient(transport=transport, base_url="http://a") as peer:
+            for stamp in range(most + 1):
+                if stamp > most - 3:
+                    beat = {"hostInfo": B, "timestamp": stamp}
+                    answer = await peer.post("/heartbeat", json=beat)
+                    assert answer.status_code == (200 if stamp < most else 429)
+                else:
+                    made.core.handle(clocks(), e.HeartbeatReceived(B, stamp))
+            assert made.core.membership.stamps_of(B) == most
+            assert (await peer.post("/heartbeat", json={"hostInfo": A, "timestamp": 0})).status_code == 200
+            made.core.handle(clocks(), e.AssignmentRead(ASSIGNED[0]))
+            made.core.handle(clocks(), e.AssignmentRead(ASSIGNED[1]))
+            for timer in ("discover", "check"):
+                made.core.handle(clocks(), TimerFired(timer))
+            assert (await peer.post("/heartbeat", json={"hostInfo": B, "timestamp": 0})).status_code == 200
+            lags = {str(number): {"currentOffsetPosition": 1, "endOffsetPosition": 2} for number in range(9)}
+            said = {"stateStoreLags": {"T#store": {"lagByPartition": lags}, "U#store": {"lagByPartition": lags}}}
+            report = {"ksqlHost": B, "hostStoreLags": {**said, "updateTimeMs": 1}}
+            assert (await peer.post("/reportlag", json=report)).status_code == 200
+        kept = made.core.records.reports[B].positions
+        assert [*kept] == [(STORE, 0), (STORE, 1)]
         made.close()
 
     asyncio.run(body())

@@ -97,6 +97,10 @@ class Membership:
         """
         self._stamps.setdefault(sender, set()).add(stamp)
 
+    def stamps_of(self, sender: str) -> int:
+        """How many stamps of a sender are kept: those since the last check's window if it is listed, else all."""
+        return len(self._stamps.get(sender, ()))
+
     def check(self, now: int) -> dict[str, Status]:
         """Decide the status of every other listed host, and return those decided.
 

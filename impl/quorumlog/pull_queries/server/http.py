@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from quorumlog.pull_queries import wire
 from quorumlog.pull_queries.core import STORE
-from quorumlog.pull_queries.events import Finish
+from quorumlog.pull_queries.events import Finish, ReportReceived
 from quorumlog.pull_queries.server import headers
 from quorumlog.pull_queries.server.driver import ServerDriver
 
@@ -32,6 +32,9 @@ MAX_QUERIES = 256
 """Queries of clients at once."""
 MAX_HOSTS = 512
 """Hosts of which heartbeats and lag reports are kept."""
+MAX_STAMPS = 4096
+"""Stamps of a host that are kept, besides those of two windows and checks: of one whose clock is far ahead, or that is
+not listed."""
 
 _JSON = "application/json"
 _LINES = "application/x-ndjson"
@@ -47,6 +50,8 @@ class Endpoints:
         self._core = driver.core
         self._asked = 0
         self._heard: set[str] = set()
+        each = self._core.configuration
+        self._stamps = MAX_STAMPS + 2 * (each.heartbeat_window + each.heartbeat_check) // each.heartbeat_send
 
     def public(self) -> Starlette:
         """The application for clients: queries, and the status of the cluster; 400 for what is for servers."""
@@ -187,6 +192,8 @@ class Endpoints:
             raise HTTPException(404, "heartbeats are switched off")
         heartbeat = wire.decode_heartbeat(body)
         self._known(heartbeat.host)
+        if self._core.membership.stamps_of(heartbeat.host) >= self._stamps:
+            raise HTTPException(429, f"{self._stamps} heartbeats of {heartbeat.host} are kept; this one is lost")
         self._driver.handle(heartbeat)
         return self._response(wire.OK)
 
@@ -194,9 +201,11 @@ class Endpoints:
         body = await self._body(request, MAX_REPORT_BYTES)
         if not self._core.configuration.lag_reports:
             raise HTTPException(404, "lag reports are switched off")
-        report = wire.decode_report(body)
-        self._known(report.report.host)
-        self._driver.handle(report)
+        report = wire.decode_report(body).report
+        self._known(report.host)
+        partitions = range(self._core.configuration.partitions)
+        of_here = {each: said for each, said in report.positions.items() if each[0] == STORE and each[1] in partitions}
+        self._driver.handle(ReportReceived(report._replace(positions=of_here)))
         return self._response(wire.OK)
 
     def _known(self, host: str) -> None:
