@@ -17,7 +17,7 @@ from logspec.models import load_models
 from logspec.proofs import PROOFS
 from logwitness.engine.local import check
 from logwitness.explain.answer import NotKnownError, answer, example
-from logwitness.explain.pages import passages
+from logwitness.explain.pages import passages, read_page
 from logwitness.explain.topics import EXPLAINERS, Topics, gather
 from logwitness.explain.transcripts import cases
 from logwitness.models import every_check
@@ -165,6 +165,18 @@ def test_every_passage_can_be_explained() -> None:
     for citation in passages():
         found = answer(citation)
         assert citation in [each.citation for each in [*found.rules, *found.documents]]
+
+
+def test_a_line_within_an_item_is_a_passage_up_to_the_end_of_the_item() -> None:
+    text = (
+        '- <a id="one"></a>One\n  goes on.\n  <a id="two"></a>Two\n  - beneath\n\n  and on.\n- <a id="three"></a>Three'
+    )
+    found = {passage.anchor: passage.text for passage in read_page("a.md", text)}
+    assert found == {
+        "one": "One\ngoes on.\nTwo\n- beneath\n\nand on.",
+        "two": "Two\n- beneath",
+        "three": "Three",
+    }
 
 
 def test_a_rule_leads_to_all_that_belongs_to_it() -> None:

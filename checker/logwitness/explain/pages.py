@@ -1,7 +1,7 @@
 """The rules pages (``docs/rules``): their anchors, the text beneath each, and citations of them.
 
 A *citation* is ``page#anchor``, for example ``raft.md#follower-commit``. An anchor is a heading, or stands as
-``<a id="follower-commit"></a>`` at the beginning of an item, a paragraph or a row of a table.
+``<a id="follower-commit"></a>`` at the beginning of an item, a paragraph, a row of a table, or a line within an item.
 """
 
 from __future__ import annotations
@@ -126,20 +126,19 @@ def _section(lines: list[str], start: int, level: int) -> list[str]:
 
 
 def _block(lines: list[str], at: int) -> str:
-    """The row, item or paragraph that begins with line ``at``."""
+    """The row, item, paragraph or rest of an item that begins with line ``at``."""
     if lines[at].startswith("|"):
         return _row(lines, at)
     item = _ITEM.match(lines[at])
+    least = len(item[1]) + 1 if item else len(lines[at]) - len(lines[at].lstrip())
     end = at + 1
     while end < len(lines) and not _HEADING.fullmatch(lines[end]) and not lines[end].startswith("|"):
-        if not item and not lines[end]:
-            break
-        if item and lines[end] and len(lines[end]) - len(lines[end].lstrip()) <= len(item[1]):
+        if len(lines[end]) - len(lines[end].lstrip()) < least if lines[end] else not item:
             break
         end += 1
     first = lines[at][item.end() :] if item else lines[at]
-    rest = [line.removeprefix(" " * (item.end() if item else 0)) for line in lines[at + 1 : end]]
-    return _ANCHOR.sub("", "\n".join([first, *rest])).rstrip()
+    rest = [line.removeprefix(" " * (item.end() if item else least)) for line in lines[at + 1 : end]]
+    return _ANCHOR.sub("", "\n".join([first.lstrip(), *rest])).rstrip()
 
 
 def _row(lines: list[str], at: int) -> str:
