@@ -9,7 +9,7 @@ from quorumlog.events import Effect, Event, SetTimer, TimerFired
 from quorumlog.pull_queries import events as e
 from quorumlog.pull_queries.assignment import Assignment, Placement
 from quorumlog.pull_queries.configuration import Configuration
-from quorumlog.pull_queries.core import STORE, ServerCore
+from quorumlog.pull_queries.core import FINAL, STORE, ServerCore
 from quorumlog.pull_queries.execution import EXHAUSTED
 from quorumlog.pull_queries.lag import LagReport, Position
 from quorumlog.pull_queries.rules import Failure
@@ -115,6 +115,17 @@ def test_a_standby_that_is_down_for_10_s_of_the_monotonic_clock_is_to_be_removed
         (30_000, 99_900, True),
     ]:
         assert (without in one.core.handle(e.Clocks(monotonic, wall), TimerFired("check"))) is proposed
+    one.handle(e.AssignmentRead(without.assignment))
+    after = one.core.handle(e.Clocks(30_200, 100_100), TimerFired("check"))
+    assert not any(isinstance(effect, e.Propose) for effect in after)
+
+
+def test_a_query_that_a_host_refused_ends_otherwise_than_one_that_nobody_is_left_for() -> None:
+    for failure, message in ((Failure.CLIENT_ERROR, FINAL), (Failure.SERVER_ERROR, EXHAUSTED)):
+        one = One(active=B, mode="shipped", standby_reads=False, lag_reports=False)
+        assert one.handle(e.QueryAsked(1, e.Query())) == [e.Forward(1, B, e.Query(), (0,))]
+        (finish,) = one.handle(e.ForwardEnded(1, B, (), failure))
+        assert finish == e.Finish(1, message, ((0, B, failure),))
 
 
 def test_a_partition_that_is_taken_away_is_kept_no_more() -> None:

@@ -298,6 +298,8 @@ def test_standbys_are_taken_from_those_with_the_fewest_partitions() -> None:
     before = Assignment(1, ("a", "b"), (Placement("a", ("b",)), Placement("a", ("b",))))
     after = proposed(before, "acd", 2, 1, {})
     assert after.placements == (Placement("a", ("c",)), Placement("a", ("d",)))
+    one_lacks = Assignment(1, (*"abcd",), (Placement("a", ("b",)), Placement("c", ("b",)), Placement("d")))
+    assert proposed(one_lacks, "abcd", 3, 1, {}).placements[2] == Placement("d", ("a",))
 
 
 def test_a_host_is_gone_after_ten_seconds_on_end() -> None:
