@@ -15,12 +15,17 @@ NOWHERE = -1
 """No string."""
 _STEP = 4
 """Bytes that are hashed at once."""
+_BITS = 32
+_NUMBER = (1 << _BITS) - 1
 ROOM = 64
 """Zeros behind the last string at least, so that who reads it finds an end there."""
 
 
 class Strings(NamedTuple):
-    """Strings one behind the other, in the order of their numbers; ``used``: how many, and how many bytes they take."""
+    """Strings one behind the other, in the order of their numbers; ``used``: how many, and how many bytes they take.
+
+    ``table`` has a string's number at a place where the search for it comes by, and above its 32 bits where it began.
+    """
 
     pool: Array
     starts: Ints
@@ -36,7 +41,7 @@ def no_strings() -> Strings:
 
 @part
 def _home_of(text: Array, start: int, end: int) -> int:
-    """Where the search for a string begins, before the size of a table cuts it down."""
+    """Where the search for a string begins, before the size of a table cuts it down: 31 bits."""
     # As in `hashing`, no product leaves 62 bits.
     code, at = end - start, start
     while at + _STEP <= end:
@@ -48,55 +53,93 @@ def _home_of(text: Array, start: int, end: int) -> int:
         code = ((code ^ int(text[at])) & 0x7FFFFFFF) * 0x297A2D39
         code ^= code >> 29
         at += 1
-    return code ^ (code >> 15)
+    return (code ^ (code >> 15)) & 0x7FFFFFFF
+
+
+@part
+def _place_of(strings: Strings, text: Array, start: int, size: int, home: int) -> int:
+    """Where a string is in the table, or where it would go."""
+    mask = len(strings.table) - 1
+    place = home & mask
+    while strings.table[place] >= 0:
+        if strings.table[place] >> _BITS == home:
+            known = strings.table[place] & _NUMBER
+            first = strings.starts[known]
+            same = strings.starts[known + 1] - first == size
+            for i in range(size if same else 0):
+                if strings.pool[first + i] != text[start + i]:
+                    same = False
+                    break
+            if same:
+                return int(place)
+        place = (place + 1) & mask
+    return int(place)
+
+
+@part
+def _enter(strings: Strings, place: int, home: int, size: int) -> None:
+    """A new string has a number now; its bytes are behind the others."""
+    known = strings.used[0]
+    strings.table[place] = home << _BITS | known
+    strings.used[0] += 1
+    strings.used[1] += size
+    strings.starts[known + 1] = strings.used[1]
 
 
 @part
 def number_of(strings: Strings, text: Array, start: int, end: int, new: bool) -> int:
     """The number of a string; if it has none a new one, or `NOWHERE`."""
-    mask = len(strings.table) - 1
-    place = _home_of(text, start, end) & mask
-    size = end - start
-    while strings.table[place] >= 0:
-        known = strings.table[place]
-        first = strings.starts[known]
-        if strings.starts[known + 1] - first == size:
-            same = True
-            for i in range(size):
-                if strings.pool[first + i] != text[start + i]:
-                    same = False
-                    break
-            if same:
-                return int(known)
-        place = (place + 1) & mask
-    if not new:
-        return NOWHERE
-    known, first = strings.used[0], strings.used[1]
-    for i in range(size):
-        strings.pool[first + i] = text[start + i]
-    strings.starts[known + 1] = first + size
-    strings.table[place] = known
-    strings.used[0] += 1
-    strings.used[1] += size
-    return int(known)
+    home = _home_of(text, start, end)
+    place = _place_of(strings, text, start, end - start, home)
+    if strings.table[place] < 0:
+        if not new:
+            return NOWHERE
+        first = strings.used[1]
+        for i in range(end - start):
+            strings.pool[first + i] = text[start + i]
+        _enter(strings, place, home, end - start)
+    return int(strings.table[place] & _NUMBER)
 
 
 @kernel
-def _number_again(strings: Strings) -> None:
-    """Find places for all strings in a table that is empty."""
-    mask = len(strings.table) - 1
-    for known in range(strings.used[0]):
-        place = _home_of(strings.pool, strings.starts[known], strings.starts[known + 1]) & mask
-        while strings.table[place] >= 0:
-            place = (place + 1) & mask
-        strings.table[place] = known
+def _put_again(table: Ints, wider: Ints) -> None:
+    """Find places for what is in a table in one that is empty."""
+    mask = len(wider) - 1
+    for i in range(len(table)):
+        if table[i] >= 0:
+            place = (table[i] >> _BITS) & mask
+            while wider[place] >= 0:
+                place = (place + 1) & mask
+            wider[place] = table[i]
 
 
 @kernel
-def number_all(strings: Strings, text: Array, starts: Array, found: Ints) -> None:
-    """The numbers of strings that lie one behind the other; `with_room` has made room for them."""
+def _number_there(strings: Strings, starts: Array, shift: int, found: Ints) -> None:
+    """The numbers of strings that lie behind those that are known already; ``shift``: how far from where they begin."""
+    pool = strings.pool
     for i in range(len(found)):
-        found[i] = number_of(strings, text, int(starts[i]), int(starts[i + 1]), True)
+        start, size = int(starts[i]) + shift, int(starts[i + 1]) - int(starts[i])
+        home = _home_of(pool, start, start + size)
+        place = _place_of(strings, pool, start, size, home)
+        if strings.table[place] < 0:
+            first = strings.used[1]
+            if first < start:
+                for at in range(size):
+                    pool[first + at] = pool[start + at]
+            _enter(strings, place, home, size)
+        found[i] = strings.table[place] & _NUMBER
+    for at in range(strings.used[1], int(starts[len(found)]) + shift):
+        pool[at] = 0
+
+
+def number_all(strings: Strings, text: Array, starts: Array, found: Ints) -> None:
+    """The numbers of strings that lie one behind the other; `with_room` has made room for them.
+
+    Mostly they are new: all are put behind the others at once, and moved together where some are not.
+    """
+    first, end, taken = int(starts[0]), int(starts[-1]), int(strings.used[1])
+    strings.pool[taken : taken + end - first] = text[first:end]
+    _number_there.compiled(strings, starts, taken - first, found)
 
 
 def with_room(strings: Strings, more: int, size: int) -> Strings:
@@ -109,6 +152,6 @@ def with_room(strings: Strings, more: int, size: int) -> Strings:
         starts = np.concatenate((starts, np.zeros(max(more + 1, len(starts)), np.int64)))
     if 2 * (count + more) <= len(table):
         return Strings(pool, starts, table, used)
-    wider = Strings(pool, starts, np.full(4 << (count + more).bit_length(), NOWHERE, np.int64), used)
-    _number_again.compiled(wider)
-    return wider
+    wider = np.full(4 << (count + more).bit_length(), NOWHERE, np.int64)
+    _put_again.compiled(table, wider)
+    return Strings(pool, starts, wider, used)

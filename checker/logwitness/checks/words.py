@@ -62,7 +62,7 @@ class Words:
             if len(texts):
                 starts, pool = bytes_of(texts)
                 self._strings = with_room(self._strings, len(texts), int(starts[-1] - starts[0]))
-                number_all.compiled(self._strings, pool, starts, found)
+                number_all(self._strings, pool, starts, found)
         found += NULL + 1
         return found
 

@@ -443,7 +443,7 @@ class PutFold:
             text = _written(row).encode()
             self._more_rows(1, len(text))
             starts, found = read_only(np.array([0, len(text)], np.int32)), np.zeros(1, np.int64)
-            number_all.compiled(self._strings, np.frombuffer(text, np.uint8), starts, found)
+            number_all(self._strings, np.frombuffer(text, np.uint8), starts, found)
             number = int(found[0])
         else:
             number = self._rows.setdefault(row, len(self._rows))
