@@ -121,10 +121,15 @@ def test_a_standby_that_is_down_for_10_s_of_the_monotonic_clock_is_to_be_removed
 
 
 def test_a_query_that_a_host_refused_ends_otherwise_than_one_that_nobody_is_left_for() -> None:
-    for failure, message in ((Failure.CLIENT_ERROR, FINAL), (Failure.SERVER_ERROR, EXHAUSTED)):
+    """Who leaves a partition out without a word has broken off."""
+    for said, failure, message in (
+        (Failure.CLIENT_ERROR, Failure.CLIENT_ERROR, FINAL),
+        (Failure.SERVER_ERROR, Failure.SERVER_ERROR, EXHAUSTED),
+        (None, Failure.BROKEN_STREAM, EXHAUSTED),
+    ):
         one = One(active=B, mode="shipped", standby_reads=False, lag_reports=False)
         assert one.handle(e.QueryAsked(1, e.Query())) == [e.Forward(1, B, e.Query(), (0,))]
-        (finish,) = one.handle(e.ForwardEnded(1, B, (), failure))
+        (finish,) = one.handle(e.ForwardEnded(1, B, (), said))
         assert finish == e.Finish(1, message, ((0, B, failure),))
 
 

@@ -13,7 +13,7 @@ from real_servers import until
 
 from loghistory import HybridClock
 from quorumlog.cluster.groups import Groups
-from quorumlog.cluster.log_client import Log, UnreachableError
+from quorumlog.cluster.log_client import Log, LogPlace, UnreachableError
 from quorumlog.events import TimerFired
 from quorumlog.node.recording import NoHistory
 from quorumlog.pull_queries import events as e
@@ -172,3 +172,42 @@ def test_what_is_kept_of_a_host_is_bounded() -> None:
         made.close()
 
     asyncio.run(body())
+
+
+def test_timers_go_at_a_fixed_rate_though_one_fires_late() -> None:
+    async def body() -> None:
+        made = driver(ServerDriver, {}, [])
+        loop = asyncio.get_running_loop()
+        for late, name in ((0.03, "heartbeat"), (9.0, "report")):
+            due = loop.time() - late
+            made._fire(name, due)
+            interval = {"heartbeat": 0.1, "report": 5.0}[name]
+            assert made._timers[name].when() == pytest.approx(max(due + interval, loop.time()), abs=0.01)
+        made.close()
+
+    asyncio.run(body())
+
+
+def test_an_append_that_fails_is_done_again() -> None:
+    """Nobody listens where the changelog should be."""
+
+    async def body() -> None:
+        log = Log("c0", form_of("c0"), LogPlace("nobody", {0: B}), HybridClock())
+        made = driver(ServerDriver, {"c0": log}, [])
+        made.handle(e.AssignmentRead(ASSIGNED[0]))
+        doings = made.doings()
+        appending = asyncio.create_task(doings.pop(3))
+        for each in doings:
+            each.close()
+        for _ in range(2):
+            await until(lambda: waits_to_feed(made), "an append has failed", 10)
+            made._fire("feed", asyncio.get_running_loop().time())
+            made._timers.pop("feed").cancel()
+        appending.cancel()
+        made.close()
+
+    asyncio.run(body())
+
+
+async def waits_to_feed(made: ServerDriver) -> bool:
+    return "feed" in made._timers

@@ -114,14 +114,16 @@ class Peers:
 
 async def _read(response: httpx2.Response, reader: AnswerReader) -> Failure | None:
     """Hand the lines of an answer to its reader; one that is too large is a broken stream."""
-    rest, size = b"", 0
+    rest, size = bytearray(), 0
     async for part in response.aiter_bytes():
         size += len(part)
         if size > MAX_ANSWER_BYTES:
             return Failure.BROKEN_STREAM
-        *lines, rest = (rest + part).split(b"\n")
+        *lines, last = part.split(b"\n")
         for line in lines:
-            reader.line(line)
+            reader.line(bytes(rest + line))
+            rest.clear()
+        rest += last
     if rest:
-        reader.line(rest)
+        reader.line(bytes(rest))
     return reader.ended()
