@@ -65,13 +65,14 @@ class ServerDriver:
         self._requests = itertools.count(1)
         self._clients: dict[int, Asked] = {}
         self._replies: dict[int, e.Reply] = {}
+        self._asking: dict[int, list[asyncio.Task[None]]] = {}  # by the query of a client
         self._tasks: set[asyncio.Task[None]] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._fired: tuple[str, float] = "", 0.0
         partitions = range(core.configuration.partitions)
         self._appends: list[asyncio.Queue[e.AppendRecords]] = [asyncio.Queue() for _ in partitions]
         self._reads: list[asyncio.Queue[e.ReadSource]] = [asyncio.Queue() for _ in partitions]
-        self._perform: dict[type, Callable[[Any], None]] = {
+        self._perform: dict[type, Callable[[Any], object]] = {
             SetTimer: self._set_timer,
             e.SendHeartbeat: self._send_heartbeat,
             e.SendReport: self._send_report,
@@ -130,10 +131,11 @@ class ServerDriver:
         except OSError as error:
             self._failed(f"the history cannot be written: {error.strerror or error}")
 
-    def _begin(self, doing: Coroutine[Any, Any, None]) -> None:
+    def _begin(self, doing: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(doing)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
+        return task
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -249,7 +251,7 @@ class ServerDriver:
         op = self._clients[effect.request].op
         if op is not None:
             self._witness.forward(op, effect)
-        self._begin(self._forwarded(effect, op))
+        self._asking.setdefault(effect.request, []).append(self._begin(self._forwarded(effect, op)))
 
     async def _forwarded(self, effect: e.Forward, op: int | None) -> None:
         ended = e.ForwardEnded(effect.request, effect.host, (), Failure.NO_CONNECTION)
@@ -285,7 +287,9 @@ class ServerDriver:
         return request, asked
 
     def drop(self, request: int) -> None:
-        """A query is over, or its client is gone."""
+        """A query is over, or its client is gone: nobody is asked any more (pull-queries.md#no-second-hop)."""
+        for task in self._asking.pop(request, ()):
+            task.cancel()
         asked = self._clients.pop(request, None)
         if asked is not None and not asked.ended.done():
             self.handle(e.ClientGone(request))
