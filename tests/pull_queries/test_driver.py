@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from loghistory import HybridClock
 from quorumlog.cluster.groups import Groups
 from quorumlog.cluster.log_client import Log, LogPlace, UnreachableError
 from quorumlog.events import TimerFired
-from quorumlog.node.recording import NoHistory
+from quorumlog.node.recording import History, NoHistory, begin_history
 from quorumlog.pull_queries import events as e
 from quorumlog.pull_queries.assignment import Assignment, Placement
 from quorumlog.pull_queries.configuration import Configuration
@@ -51,12 +52,18 @@ class AnswersDropped(ServerDriver):
         return msgspec.structs.replace(reply, answers=()) if reply.refused else reply
 
 
-def driver(kind: type[ServerDriver], logs: dict[str, Log], errors: list[Any], **given: Any) -> ServerDriver:  # noqa: ANN401
-    """The driver of a:1, which records nothing; what fails is put into ``errors``."""
-    configuration, clock = Configuration(partitions=2, **given), HybridClock()
+def driver(
+    kind: type[ServerDriver],
+    logs: dict[str, Log],
+    errors: list[Any],
+    history: History | None = None,
+    **given: Any,  # noqa: ANN401
+) -> ServerDriver:
+    """The driver of a:1, which records nothing unless it is told where; what fails is put into ``errors``."""
+    configuration, history = Configuration(partitions=2, **given), history or NoHistory(HybridClock())
     core = ServerCore(A, configuration, clocks())
-    peers = Peers(A, configuration, clock, frozenset)
-    return kind(core, NoHistory(clock), {A: 0, B: 1}, peers, logs, 50, 1 << 20, errors.append, errors.append)
+    peers = Peers(A, configuration, history.clock, frozenset)
+    return kind(core, history, {A: 0, B: 1}, peers, logs, 50, 1 << 20, errors.append, errors.append)
 
 
 @pytest.mark.slow
@@ -212,3 +219,62 @@ def test_an_append_that_fails_is_done_again() -> None:
 
 async def waits_to_feed(made: ServerDriver) -> bool:
     return "feed" in made._timers
+
+
+@pytest.mark.parametrize("closing", [False, True])
+def test_what_was_answered_is_told_though_the_query_fails_and_nothing_is_once_the_server_is_about_to_stop(
+    closing: bool,
+) -> None:
+    async def body() -> list[httpx2.Response]:
+        made = driver(ServerDriver, {}, [], mode="shipped", standby_reads=True)
+        for each in ASSIGNED:
+            made.handle(e.AssignmentRead(each))
+        endpoints, found = Endpoints(made, frozenset, lambda: closing), []
+        for application, more in ((endpoints.public(), {}), (endpoints.internal(), {"partitions": [0]})):
+            transport = httpx2.ASGITransport(application)
+            async with httpx2.AsyncClient(transport=transport, base_url=f"http://{A}") as client:
+                found.append(await client.post("/query", json={"table": "T", **more}))
+        made.close()
+        return found
+
+    asked, forwarded = asyncio.run(body())
+    lines, of_server = ([json.loads(line) for line in each.text.splitlines()] for each in (asked, forwarded))
+    if closing:
+        assert (asked.status_code, asked.headers["connection"]) == (503, "close")
+        assert lines[0]["message"] == of_server[1]["errorMessage"]["message"] == "the server is about to stop"
+    else:
+        assert asked.status_code == 200
+        assert lines[1]["partition"] == of_server[1]["partition"] == 0
+        assert lines[2]["errorMessage"]["attempts"] == [[0, A, "answered"], [1, B, "no connection"]]
+        assert of_server[2] == {"finalMessage": "Query Completed"}
+
+
+def test_what_happens_is_written_before_anything_follows_from_it(tmp_path: Path) -> None:
+    def kinds() -> list[str]:
+        (file,) = tmp_path.iterdir()
+        events = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+        return [each["kind"] for each in events if "kind" in each]
+
+    async def body() -> None:
+        made = driver(ServerDriver, {}, [], begin_history(tmp_path, 0, 1))
+        made.start()
+        assert kinds() == ["history", "serve"]
+        made.handle(e.HeartbeatReceived(B, 5))
+        assert kinds()[2:] == ["heard"]
+        endpoints = Endpoints(made, frozenset, lambda: False)
+        asked = {"json": {"table": "T"}, "headers": {"operation": "5", "asked-by": B}}
+        for application, method, path, then in (
+            (endpoints.public(), "GET", "/clusterStatus", ["shown"]),
+            (endpoints.public(), "POST", "/query", ["route", "finish"]),
+            (endpoints.internal(), "POST", "/query", ["forwarded", "give_up"]),
+        ):
+            known = len(kinds())
+            if then[0] == "forwarded":
+                asked["json"]["partitions"] = [0]
+            transport = httpx2.ASGITransport(application)
+            async with httpx2.AsyncClient(transport=transport, base_url=f"http://{A}") as client:
+                await client.request(method, path, **(asked if method == "POST" else {}))
+            assert kinds()[known:] == then
+        made.close()
+
+    asyncio.run(body())

@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from time import time_ns
 from typing import Any
 
 import httpx2
@@ -319,6 +320,25 @@ def test_a_large_body_that_is_announced_is_refused_before_it_comes(proposal: Ser
 )
 def test_headers_that_mean_nothing_are_refused(proposal: Served, name: str, value: str, said: str) -> None:
     refused(proposal.ask("public", "POST", "/query", {"table": "T"}, **{name: value}), 400, said)
+
+
+@pytest.mark.parametrize(
+    ("port", "method", "path", "body"),
+    [
+        ("public", "POST", "/query", {"table": "T"}),
+        ("public", "GET", "/clusterStatus", b""),
+        ("internal", "POST", "/query", {"table": "T", "partitions": [0]}),
+        ("internal", "POST", "/heartbeat", HEARTBEAT),
+        ("internal", "POST", "/reportlag", REPORT),
+        ("internal", "POST", "/heartbeat", b"{"),
+    ],
+)
+def test_every_answer_is_later_than_its_request(
+    proposal: Served, port: str, method: str, path: str, body: object
+) -> None:
+    time, logical = time_ns() + 2_000_000_000, 7
+    answer = proposal.ask(port, method, path, body, **{"hybrid-clock": f"{time} {logical}"})
+    assert tuple(map(int, answer.headers["hybrid-clock"].split())) > (time, logical)
 
 
 async def sent(place: tuple[str, int], data: bytes, wait: float) -> tuple[bytes, float]:

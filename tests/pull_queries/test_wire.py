@@ -80,6 +80,7 @@ def test_the_cluster_status_shows_who_keeps_what() -> None:
             False,
             wire.Asked("T", Query(None, Filter("v", ">=", 3))),
         ),
+        (b'{"table":"T","properties":{"acceptable.offset.lag":0}}', False, wire.Asked("T", Query(bound=0))),
         (b'{"table":"T","partitions":[0]}', True, wire.Asked("T", Query(), (0,))),
     ],
 )
@@ -155,6 +156,8 @@ LINE = b'{"partition":0,"host":"h:8088","position":7,"rows":[["k",3]]}'
         (200, [wire.HEADER, wire.error_line(Finish(1, "no"))], 0, Failure.ERROR_LINE),
         (200, [LINE, wire.COMPLETED], 0, Failure.NO_HEADER),
         (200, [], 0, Failure.NO_HEADER),
+        (200, [b"3"], 0, Failure.NO_HEADER),
+        (200, [wire.HEADER, wire.COMPLETED, LINE], 0, None),
         (503, [wire.error_body(503, "no")], 0, Failure.SERVER_ERROR),
         (500, [], 0, Failure.SERVER_ERROR),
         (429, [], 0, Failure.CLIENT_ERROR),
