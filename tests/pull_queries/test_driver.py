@@ -142,6 +142,7 @@ def test_what_is_asked_for_a_client_that_is_gone_comes_to_nothing(gone: bool) ->
         await asyncio.wait(forwarded)
         assert [task.cancelled() for task in forwarded] == [gone]
         assert asked.ended.done() is not gone
+        assert not made.core._queries
         assert errors == []
         made.close()
 
