@@ -28,8 +28,11 @@ Serves = Callable[[Request], Awaitable[Response]]
 
 
 @asynccontextmanager
-async def asked_of(serves: Serves, *, later: bool = False) -> AsyncIterator[tuple[str, Peers, asyncio.Event]]:
-    """Somebody who is asked at an address, whoever asks, and when to begin to serve, if that is not at once."""
+async def asked_of(
+    serves: Serves, *, limit: int = 20_000, later: bool = False
+) -> AsyncIterator[tuple[str, Peers, asyncio.Event]]:
+    """Somebody who is asked at an address, whoever asks, and when to begin to serve, if that is not at once; ``limit``
+    in milliseconds."""
     port = take_port(("127.0.0.1", 0), shared=False)
     begin = asyncio.Event()
     if not later:
@@ -41,7 +44,7 @@ async def asked_of(serves: Serves, *, later: bool = False) -> AsyncIterator[tupl
         await listener.serve(sockets=[port])
 
     serving = asyncio.create_task(serve())
-    made = Peers("a:1", Configuration(forward_timeout=300), HybridClock(), frozenset)
+    made = Peers("a:1", Configuration(forward_timeout=limit), HybridClock(), frozenset)
     while not later and not listener.started:
         await asyncio.sleep(0.01)
     try:
@@ -53,11 +56,11 @@ async def asked_of(serves: Serves, *, later: bool = False) -> AsyncIterator[tupl
         await serving
 
 
-def forwarded(serves: Serves) -> e.ForwardEnded:
+def forwarded(serves: Serves, **given: int) -> e.ForwardEnded:
     """How a query for two partitions ends that is forwarded to somebody."""
 
     async def body() -> e.ForwardEnded:
-        async with asked_of(serves) as (host, made, _):
+        async with asked_of(serves, **given) as (host, made, _):
             return await made.forward(e.Forward(1, host, e.Query(), (0, 1)), 5)
 
     return asyncio.run(body())
@@ -89,7 +92,7 @@ def test_lines_are_whole_however_they_come_and_the_last_one_too_though_nothing_e
 
 
 def test_what_came_before_a_time_out_was_answered() -> None:
-    ended = forwarded(in_parts(b"\n".join([wire.HEADER, ROWS[0], b""]), 5.0))
+    ended = forwarded(in_parts(b"\n".join([wire.HEADER, ROWS[0], b""]), 30.0), limit=1500)
     assert ended.failure is Failure.TIME_OUT
     assert [each.partition for each in ended.answers] == [0]
 
@@ -150,14 +153,17 @@ def test_who_does_not_answer_is_told_few_things_at_once() -> None:
 
     async def serves(request: Request) -> Response:
         told.append(request.url.path)
-        await asyncio.sleep(5)
+        await asyncio.sleep(30)
         return Response(wire.OK)
 
     async def body() -> None:
         async with asked_of(serves) as (host, made, _):
             for stamp in range(20):
                 made.heartbeat(e.SendHeartbeat(host, stamp))
-            await asyncio.sleep(0.3)
+            async with asyncio.timeout(10):
+                while len(told) < 4:
+                    await asyncio.sleep(0.02)
+            await asyncio.sleep(0.1)
 
     asyncio.run(body())
     assert told == ["/heartbeat"] * 4
