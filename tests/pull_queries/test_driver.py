@@ -187,11 +187,11 @@ def test_timers_go_at_a_fixed_rate_though_one_fires_late() -> None:
     async def body() -> None:
         made = driver(ServerDriver, {}, [])
         loop = asyncio.get_running_loop()
-        for late, name in ((0.03, "heartbeat"), (9.0, "report")):
-            due = loop.time() - late
-            made._fire(name, due)
-            interval = {"heartbeat": 0.1, "report": 5.0}[name]
-            assert made._timers[name].when() == pytest.approx(max(due + interval, loop.time()), abs=0.01)
+        due = loop.time() - 0.5
+        made._fire("report", due)
+        assert made._timers["report"].when() == pytest.approx(due + 5)
+        made._fire("report", due - 9)
+        assert made._timers["report"].when() <= loop.time()
         made.close()
 
     asyncio.run(body())
@@ -259,6 +259,8 @@ def test_what_happens_is_written_before_anything_follows_from_it(tmp_path: Path)
     async def body() -> None:
         made = driver(ServerDriver, {}, [], begin_history(tmp_path, 0, 1))
         made.start()
+        for timer in made._timers.values():
+            timer.cancel()  # else more happens on a slow machine
         assert kinds() == ["history", "serve"]
         made.handle(e.HeartbeatReceived(B, 5))
         assert kinds()[2:] == ["heard"]
