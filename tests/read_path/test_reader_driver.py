@@ -23,14 +23,17 @@ from quorumlog.node.supervised import Supervised
 from quorumlog.read_path import messages as m
 from quorumlog.read_path.configuration import ReaderSettings
 from quorumlog.read_path.core import make_core
+from quorumlog.read_path.event_log import LogRecord, Word
 from quorumlog.read_path.events import MetadataRead
+from quorumlog.read_path.internal_log import Activation, Logged, Shown
 from quorumlog.read_path.nodeset import Nodeset
-from quorumlog.read_path.process.calls import MESSAGES, StartReading
+from quorumlog.read_path.process.calls import MESSAGES, AnyCall, NoteStall, StartReading
 from quorumlog.read_path.process.driver import Place
 from quorumlog.read_path.process.internal import FORM, LOG, Internal
 from quorumlog.read_path.process.port import Session
 from quorumlog.read_path.process.readers import ReaderDriver
 from quorumlog.read_path.rules import lsn_of
+from quorumlog.read_path.stream import LAST_LSN
 
 _KEY = b"01234567"
 _FIRST, _LAST = lsn_of(1, 1), lsn_of(1, 9)
@@ -101,15 +104,20 @@ class Reading:
 
     def start(self, stream: int) -> None:
         """A client begins a stream in place of any other."""
-        self.driver.asked(
-            StartReading(1, stream, _FIRST, _LAST),
-            Session(Connection(Hello(HelloRole.CLIENT, -1, _KEY)), HybridClock()),
-        )
+        self.ask(StartReading(1, stream, _FIRST, _LAST))
+
+    def ask(self, call: AnyCall) -> None:
+        """A client asks."""
+        self.driver.asked(call, Session(Connection(Hello(HelloRole.CLIENT, -1, _KEY)), HybridClock()))
 
     def learn(self) -> None:
         """The metadata log says that all epochs are on shard 0."""
-        nodeset = Nodeset({"NODE": 1}, self.configuration.locations)
-        self.driver.handle(MetadataRead(1, since=1, until=100, last=False, nodeset=nodeset))
+        self.driver.handle(MetadataRead(1, since=1, until=100, last=False, nodeset=self.nodeset))
+
+    @property
+    def nodeset(self) -> Nodeset:
+        """Shard 0, of which one is enough."""
+        return Nodeset({"NODE": 1}, self.configuration.locations)
 
     def written(self, kind: str) -> list[Any]:
         """The events of a kind that are in the history file."""
@@ -190,3 +198,48 @@ def test_the_timers_of_a_stream_end_with_it(tmp_path: Path) -> None:
         assert [(event.op, event.f) for event in reading.written("stream_rewind")] == [(1, "due")]
 
     play(tmp_path, body, ReaderSettings(rewind=200 * MILLISECOND))
+
+
+def test_what_is_held_of_the_log_counts_once_it_was_read_anew(tmp_path: Path) -> None:
+    """Nobody keeps the log now: what a reader asks about may be older in what is held than what others have heard."""
+
+    async def body(reading: Reading, ends: list[ShardsEnd]) -> None:
+        held = reading.driver.internal.held
+        assert held.fold(Activation(1, 1, 1, reading.nodeset))
+        assert held.fold(Shown(1, 2, 1))
+        reading.start(1)
+        await asyncio.sleep(0.2)
+        assert ends == []
+        reading.learn()
+        await until(lambda: ends)
+        assert held.fold(Logged(1, 3, LogRecord(Word.DRAIN, 0)))
+        ends[0].say(m.Started(1, 0, 1, m.Answer.REBUILDING), hello=True)
+        await until(lambda: [event for event in reading.written("stream_rewind") if event.f == "done"])
+        await asyncio.sleep(0.1)
+        assert {event.version for event in reading.written("stream_statuses")} == {0}
+
+    play(tmp_path, body, ReaderSettings())
+
+
+def test_a_reader_that_has_heard_of_nothing_more_does_not_stall(tmp_path: Path) -> None:
+    async def body(reading: Reading, ends: list[ShardsEnd]) -> None:
+        reading.start(1)
+        reading.ask(NoteStall(2, 1, LAST_LSN))
+        await asyncio.sleep(0.05)
+        assert reading.written("stream_stall") == []
+        reading.ask(NoteStall(3, 1, _LAST))
+        await until(lambda: reading.written("stream_stall"))
+        assert [event.offset for event in reading.written("stream_stall")] == [_FIRST]
+
+    play(tmp_path, body, ReaderSettings())
+
+
+def test_over_a_link_that_is_cut_nobody_is_called(tmp_path: Path) -> None:
+    async def body(reading: Reading, ends: list[ShardsEnd]) -> None:
+        reading.driver.place.process.muted = frozenset([0])
+        reading.start(1)
+        reading.learn()
+        await asyncio.sleep(0.2)
+        assert ends == []
+
+    play(tmp_path, body, ReaderSettings())

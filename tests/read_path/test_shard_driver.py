@@ -30,7 +30,7 @@ from quorumlog.read_path.process.calls import MESSAGES
 from quorumlog.read_path.process.configuration import ProcessConfiguration
 from quorumlog.read_path.process.driver import Place
 from quorumlog.read_path.process.internal import FORM, LOG, Internal
-from quorumlog.read_path.process.lines import Line
+from quorumlog.read_path.process.lines import SILENCE_SECONDS, Line
 from quorumlog.read_path.process.process import PathProcess
 from quorumlog.read_path.process.shards import ShardDriver
 from quorumlog.read_path.records import new_copy
@@ -131,11 +131,16 @@ class Told(Connection):
         super().__init__(Hello(HelloRole.NODE, 0, b""))
         self._written = written
         self.sent: list[tuple[Any, list[str]]] = []
+        self.refused: list[str] = []
 
     @property
     def open(self) -> bool:
         """Always."""
         return True
+
+    def refuse(self, reason: str) -> None:
+        """It is given up."""
+        self.refused.append(reason)
 
     def send(self, frame: bytes) -> bool:
         """Note the messages of a frame."""
@@ -243,6 +248,21 @@ def test_what_cannot_be_sent_over_a_cut_link_waits_in_its_order() -> None:
         assert [message for message, _ in connection.sent] == messages
 
     asyncio.run(body())
+
+
+@pytest.mark.parametrize("speaks", [False, True])
+def test_a_reader_that_speaks_keeps_its_connection(speaks: bool, tmp_path: Path) -> None:
+    async def body(shard: Shard) -> None:
+        connection = Told(shard.written)
+        shard.driver.opened(READER, connection)
+        for _ in range(2):
+            await asyncio.sleep(SILENCE_SECONDS * 0.6)
+            if speaks:
+                shard.driver.received(READER, [m.Stop(9)])
+        shard.driver.lines[READER].watch()
+        assert bool(connection.refused) == (not speaks)
+
+    play(tmp_path, body)
 
 
 def test_a_shard_whose_sync_fails_answers_nothing_more(tmp_path: Path) -> None:
