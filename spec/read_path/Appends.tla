@@ -62,7 +62,7 @@ Next ==
 
 -------------------------------------------------------------------------------------------
 (* read-path.md#replication-property-holds: by copies of the wave that was acknowledged, and they stay.          *)
-ReplicationPropertyHolds == acked => Replicated(Property, {s \in nodeset : copy[s] = wave})
+ReplicationPropertyHolds == acked => wave > 0 /\ Replicated(Property, {s \in nodeset : copy[s] = wave})
 
 (* Mutants *)
 OlderCounts(w) == TRUE                                                       \* Counts

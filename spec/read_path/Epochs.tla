@@ -69,7 +69,7 @@ Write ==
     /\ UNCHANGED <<nodesets, ended, reading, observed>>
 
 Recover ==
-    /\ ended + 1 < Newest
+    /\ ended + 1 < Newest /\ ended < MaxEpoch
     /\ ended' = ended + 1
     /\ UNCHANGED <<nodesets, records, reading, observed>>
 
@@ -119,6 +119,9 @@ NoGapTooEarly == \A lsn \in bridged : EpochOf(lsn) <= known
 
 (* read-path.md#tiling                                                                                       *)
 Tiling == shown \intersect bridged = {} /\ shown \union bridged = Covered(First(1) + 1, at)
+
+(* read-path.md#record-as-appended                                                                           *)
+RecordAsAppended == shown \subseteq records
 
 (* read-path.md#nothing-after-end                                                                            *)
 NothingAfterEnd == \A lsn \in shown \union bridged : lsn <= Until

@@ -74,12 +74,15 @@ BestWriteStays ==
 SlowIsBounded == MostSlow(case.factor, case.down) > 0 => MostSlow(case.factor, case.down) + case.down < case.factor
 
 (* A gap inside an epoch is a loss, unless it is trimmed or the stream begins with it; one that ends trimmed is *)
-(* no loss.                                                                                                  *)
+(* no loss, and nothing is lost where nobody is to be read.                                                  *)
 GapHasType ==
     LET full == [s \in Shards |-> "full"]
+        nobody == [s \in {} |-> "full"]
         type == GapType(full, case.from, case.to, case.trim, case.start, case.inFlight)
     IN  /\ type = "trim" <=> case.to <= case.trim + 1
-        /\ type = "bridge" => EpochOf(case.from) < EpochOf(case.to) \/ EsnOf(case.to) <= case.inFlight
+        /\ type = "bridge" => \/ EpochOf(case.from) < EpochOf(case.to)
+                              \/ case.from \in {case.start, EpochOf(case.to) * PerEpoch} /\ EsnOf(case.to) <= case.inFlight
+        /\ type = GapType(nobody, case.from, case.to, case.trim, case.start, case.inFlight)
         /\ type = "dataloss" => EpochOf(case.from) = EpochOf(case.to)
         /\ GapType([s \in Shards |-> "under"], case.from, case.to, case.trim, case.start, case.inFlight) = "dataloss"
 

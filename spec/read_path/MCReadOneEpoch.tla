@@ -3,6 +3,8 @@
 EXTENDS ReadOneEpoch
 
 Small == reader.at <= Last
+FewEvents == version <= 5
+SmallFewEvents == Small /\ FewEvents
 
 Met(number, name, there) == IF TLCGet(number) = 0 /\ there THEN TLCSet(number, 1) /\ PrintT(<<"reached", name>>) ELSE TRUE
 ASSUME \A number \in 1..4 : TLCSet(number, 0)
@@ -29,12 +31,16 @@ StartKeepsNext(r, s) == r.next[s]                                            \* 
 StaleAccepted(r, s) == TRUE                                                  \* Accepts
 GapDuringRewind(r) == FALSE                                                  \* RewindPending
 GapInScd(r) == FALSE                                                         \* InScd
+TrimUnheard(r) == TRUE                                                       \* TrimCovers
 TrimOverRejected(r) == FALSE                                                 \* TrimWaits
 GraceRestarted(timer) == Grace                                               \* Woken
 TrimUnsaid(s) == TRUE                                                        \* TrimIsSaid
 LackIgnored(m) == FALSE                                                      \* MayLack
 RewindKeepsHeard(r) == [buffer |-> r.buffer, next |-> r.next]                \* KeptAtRewind
 NoVersionSaid(s) == 0                                                        \* SaysVersion
+KeepsStatus(r, s) ==                                                         \* ReadingIfRefused
+    IF r.log[s] = "full" THEN r.reading \ {s} ELSE r.reading \union {s}
+NothingReleased(c) == 0                                                      \* ReleaseVersion
 AllWithList == FALSE                                                         \* AllShip
 EmptyTakesWrites(s) == disk[s] = "ok"                                        \* TakesWrites
 WaitsForFMajority(verdict) == verdict \notin {"none", "non-auth"}            \* Decides

@@ -25,6 +25,7 @@ Reached ==
     /\ Met(4, "PurgeDeletes", \E s \in Node : clean[s] = 0 /\ clean'[s] = All /\ copy'[s] # copy[s])
 
 (* Mutants: one rule each, named above.                                                                       *)
+WaitsForEver(s) == copy[s] # Nothing                                         \* Waits
 WaitsForNothing(s) == FALSE                                                  \* Waits
 NotUnderWay(s) == FALSE                                                      \* RecoveryUnderWay
 CleanHeard(s) == copy[s].by > 0 /\ clean[s] = 0                              \* RecoveryUnderWay

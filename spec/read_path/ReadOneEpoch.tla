@@ -91,17 +91,20 @@ KeptAtRewind(r) == [buffer |-> {}, next |-> [s \in Node |-> r.at]]
 Accepts(r, s) == s \in r.on
 (* read-path.md#trim-over-rejected: a trim point does not take away the record that was rejected.              *)
 TrimWaits(r) == r.rejected
-TrimFirst(r) == r.trim >= r.at /\ ~r.rejected
+TrimCovers(r) == r.trim >= r.at
+TrimFirst(r) == TrimCovers(r) /\ ~r.rejected
 (* read-path.md#known-down-joins: a listed shard sent a record of its own.                                    *)
 Leaves(r, s) == InScd(r) /\ s \in r.list
 
 Overridden(stat, s) == IF stat[s] \in {"under", "empty"} THEN [stat EXCEPT ![s] = "full"] ELSE stat
 
+(* read-path.md#reader-statuses: of who refuses the event log tells what it counts as.                          *)
+ReadingIfRefused(r, s) == r.reading \ {s}
 (* read-path.md#reader-statuses; a shard that refuses is listed in SCD (read-path.md#known-down-joins).         *)
 TookStart(r, s, m) ==
     LET q == [r EXCEPT !.on = @ \union {s}, !.heard = Max(@, m.version)]
     IN  IF m.kind = "started" THEN [q EXCEPT !.reading = @ \union {s}, !.stat = Overridden(@, s)]
-        ELSE [q EXCEPT !.reading = IF r.log[s] = "full" THEN @ \ {s} ELSE @ \union {s}]
+        ELSE [q EXCEPT !.reading = ReadingIfRefused(r, s)]
 TookData(r, s, m) ==
     LET q == [r EXCEPT !.next[s] = m.to + 1, !.heard = Max(@, m.version), !.stat = Overridden(@, s),
                        !.lacks[s] = IF MayLack(m) THEN Max(@, m.to + 1) ELSE @]
@@ -226,8 +229,10 @@ Acknowledge(s) ==
     /\ known' = [known EXCEPT ![s] = version + 1]
     /\ UNCHANGED <<store, dirty, copyset, acked, released, trim, downs, losses, emptied>>
 
-(* The sequencer's next record, stored on shards that take it, acknowledged and released.                      *)
+(* The sequencer's next record, stored on shards that take it, acknowledged and released. The release says what the *)
+(* sequencer knew when it chose them, and that is the least that whoever takes it says (read-path.md#event-log-version). *)
 TakesWrites(s) == disk[s] = "ok" /\ status[s] = "full"
+ReleaseVersion(c) == CHOOSE v \in {known[s] : s \in c} : \A s \in c : known[s] <= v
 Write(c) ==
     /\ released < Last
     /\ Cardinality(c) = R /\ \A s \in c : TakesWrites(s)
@@ -236,7 +241,8 @@ Write(c) ==
     /\ acked' = acked \union {released + 1}
     /\ released' = released + 1
     /\ whole' = whole \union {released + 1}
-    /\ UNCHANGED <<disk, dirty, trim, downs, losses, events, streams, reader, lost, shown, trimmed>>
+    /\ known' = [s \in Node |-> Max(known[s], ReleaseVersion(c))]
+    /\ UNCHANGED <<disk, dirty, trim, downs, losses, status, version, emptied, streams, reader, lost, shown, trimmed>>
 
 Trim ==
     /\ trim < MaxTrim /\ trim < released
@@ -329,7 +335,7 @@ Reject ==
     /\ UNCHANGED <<data, events, streams, observed>>
 
 DeliverTrim ==
-    /\ Open(reader) /\ reader.trim >= reader.at /\ ~TrimWaits(reader)
+    /\ Open(reader) /\ TrimCovers(reader) /\ ~TrimWaits(reader)
     /\ reader' = Advanced(reader)
     /\ trimmed' = trimmed \union {reader.at}
     /\ UNCHANGED <<data, events, streams, lost, shown, whole>>
@@ -403,6 +409,10 @@ NewlyLost == lost' \ lost
 (* read-path.md#acknowledged-not-lost, read-path.md#released-only                                              *)
 AcknowledgedNotLost == [][\A lsn \in NewlyLost : lsn \notin whole \/ lsn <= trim]_vars
 ReleasedOnly == lost \union shown \subseteq 1..released
+
+(* read-path.md#record-as-appended, read-path.md#trim-within-trim-point                                        *)
+RecordAsAppended == shown \subseteq {lsn \in Lsn : copyset[lsn] # {}}
+TrimWithinTrimPoint == trimmed \subseteq 1..trim
 
 (* read-path.md#gap-has-verdict, from what the shards have sent since each START; INCOMPLETE waited.           *)
 GapHasVerdict ==

@@ -198,4 +198,11 @@ Next ==
 (* has enough copies that count, or its disks were lost.                                                       *)
 RebuiltIsReplicated ==
     acked /\ Rebuilt = {} => Replicated(Property, Holders(Up)) \/ (Holders(Up) = {} /\ losses >= R)
+
+(* read-path.md#rebuilding-donors: it ends, or who is away comes back, unless fewer are left than a copyset needs.   *)
+RebuildingWorks ==
+    \/ \E s \in Node : TakeUp(s) \/ Done(s) \/ Mutate(s) \/ Clean(s) \/ Purge(s) \/ Release(s)
+    \/ \E s, t \in Node : Donate(s, t)
+    \/ Digest \/ Recover
+RebuildingEnds == WF_vars(RebuildingWorks) => []<>(Rebuilt = {} \/ Cardinality(Up) < R)
 ===========================================================================================

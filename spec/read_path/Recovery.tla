@@ -243,7 +243,7 @@ RecoveredCopiesAgree ==
         n > lng /\ copies[s][n] # Nothing /\ copies[t][n] # Nothing => copies[s][n].kind = copies[t][n].kind
 
 (* read-path.md#recovery-bridge, read-path.md#recovered-copies-agree: when a run has recovered the epoch, each place *)
-(* above the one that it read from has enough copies, up to the bridge, which is right behind the last record.  *)
+(* above what is known to be good has enough copies, up to the bridge, which is right behind the last record.   *)
 RecoverySettlesAll ==
     [][recovered = 0 /\ recovered' > 0 /\ losses = 0 =>
         LET r == recovered'
@@ -251,8 +251,8 @@ RecoverySettlesAll ==
             bridges == {n \in Places : \E c \in Held(n) : c.kind = "bridge"}
         IN  /\ Cardinality(bridges) = 1
             /\ \A bridge \in bridges :
-                /\ bridge = run[r].from + 1 \/ \E c \in Held(bridge - 1) : c.kind = "data"
-                /\ \A n \in Places : run[r].from < n /\ n <= bridge =>
+                /\ bridge = lng + 1 \/ \E c \in Held(bridge - 1) : c.kind = "data"
+                /\ \A n \in Places : lng < n /\ n <= bridge =>
                     Cardinality({s \in run[r].set : copies[s][n] # Nothing}) >= R]_vars
 
 (* read-path.md#progress-or-stall: a recovery ends, whatever was lost, unless it waits for somebody who may be back. *)
@@ -261,8 +261,9 @@ RecoveryWorks ==
     \/ \E s \in Node, r \in Runs : Seal(s, r) \/ Mutate(s, r) \/ Clean(s, r)
 RecoveryEnds == WF_vars(RecoveryWorks) => []<>(recovered > 0 \/ \E s \in Node : status[s] = "unavailable")
 
-(* read-path.md#replication-property-holds, and nothing else is released.                                     *)
+(* read-path.md#replication-property-holds; nothing else is released, and what was acknowledged stays so.        *)
 ReplicationPropertyHolds == [][\A n \in Esn :
     /\ n \in Acked' \ Acked => Replicated(Property, Holding(n))
+    /\ n \in Acked => n \in Acked'
     /\ lng < n /\ n <= lng' => n \in Acked]_vars
 ===========================================================================================

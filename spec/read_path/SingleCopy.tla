@@ -36,11 +36,9 @@ LooksAgain(r) == ~Efficient /\ ~r.found
 (* read-path.md#event-log-version                                                                            *)
 StatusesOld(r) == r.heard > r.version
 RewindsOn(r) == log.ended > r.version
-(* read-path.md#rebuilding-donors: new copies come first.                                                      *)
-InOrder(s) == copy[s] = Nothing \/ \A t \in plan : copy[t] # Nothing
 
 Stuck == reader.end = "no" /\ ~reader.due /\ reader.said = Node
-Sends(s) ==
+ShipsNow(s) ==
     copy[s] # Nothing /\ (reader.mode = "all" \/ MayShip(copy[s].drained, s, Ordered(copy[s].set \union {s}), {}, R))
 
 Init ==
@@ -59,7 +57,7 @@ Drain(s) ==
     /\ UNCHANGED <<copy, acked, known, reader>>
 
 Amend(s) ==
-    /\ log.leaving # {} /\ s \in plan \union Holders /\ copy[s].set # plan /\ InOrder(s)
+    /\ log.leaving # {} /\ s \in plan \union Holders /\ copy[s].set # plan
     /\ copy' = [copy EXCEPT ![s] = [set |-> plan, drained |-> s \in log.leaving]]
     /\ known' = [known EXCEPT ![s] = log.version]
     /\ UNCHANGED <<acked, log, plan, reader>>
@@ -78,7 +76,7 @@ Done ==
 (* A shard sends the record, or says that there is none.                                                      *)
 Answer(s) ==
     /\ reader.end = "no" /\ reader.on /\ s \notin reader.said
-    /\ reader' = IF Sends(s) THEN [reader EXCEPT !.end = "got"]
+    /\ reader' = IF ShipsNow(s) THEN [reader EXCEPT !.end = "got"]
                  ELSE [reader EXCEPT !.said = @ \union {s}, !.heard = Largest(@, known[s])]
     /\ UNCHANGED <<copy, acked, log, plan, known>>
 

@@ -36,7 +36,7 @@ Duplicate(n) == n < at \/ n \in buffer
 Intact(s, n) == n \notin damaged[s]
 (* read-path.md#markers: where the range ends that a shard may lack, and behind it once P is there.              *)
 MarkerOf(s, position) == IF position < ur'[s] THEN ur'[s] ELSE next'[s]
-Reached(s, to) == at < ur[s] /\ ur[s] <= to /\ to < next[s]
+PassesLack(s, to) == at < ur[s] /\ ur[s] <= to /\ to < next[s]
 (* read-path.md#window: P has moved since the last slide, whatever the threshold is.                             *)
 MaySlide == at > high - Size + 1
 Base == at
@@ -86,7 +86,7 @@ HearGap(s, to) ==
 MoveTo(to) ==
     /\ at' = to
     /\ buffer' = {n \in buffer : n >= to}
-    /\ markers' = {n \in markers : n > to} \union {next[s] : s \in {t \in Node : Reached(t, to) /\ next[t] <= high}}
+    /\ markers' = {n \in markers : n > to} \union {next[s] : s \in {t \in Node : PassesLack(t, to) /\ next[t] <= high}}
     /\ UNCHANGED <<shards, heard, high>>
 
 Deliver ==
@@ -134,7 +134,7 @@ ProgressOrStall == WF_vars(Next) => <>(at > Last)
 (* Mutants *)
 ByArrival(n) == n \in buffer                                                 \* Duplicate
 Unchecked(s, n) == TRUE                                                      \* Intact
-NeverReached(s, to) == FALSE                                                 \* Reached
+NeverPassed(s, to) == FALSE                                                  \* PassesLack
 SlidesByHeard == \E s \in Node : next[s] > high                              \* MaySlide
 BaseByHeard == IF Used = {} THEN at ELSE Smallest(Used)                      \* Base
 OneLess(first, last) == last - first                                         \* Losses

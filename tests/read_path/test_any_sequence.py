@@ -50,6 +50,7 @@ class AnySequence(RuleBasedStateMachine):
         self.written: dict[int, int] = {}
         self.acknowledged: set[int] = set()
         self.next, self.released, self.trimmed, self.now = 1, 0, 0, 0
+        self.placed_by = 0  # the version of the event log by which the last record was placed
         self.expected = lsn_of(1, 1)
         given = ReaderSettings(window=window, single_copy=single, room=room, in_flight=1, threshold=0.5)
         self.settings = given
@@ -146,6 +147,7 @@ class AnySequence(RuleBasedStateMachine):
         if self.gone().intersection(copyset):
             return
         self.next += 1
+        self.placed_by = self.log.version
         copy = new_copy(lsn, copyset, lsn.to_bytes(8, "big"))
         for shard in copyset:
             self.give(shard, Received(WRITER, m.Store(copy, 1)))
@@ -157,7 +159,7 @@ class AnySequence(RuleBasedStateMachine):
     @rule(shard=A_SHARD)
     def release(self, shard: int) -> None:
         self.released = lsn_of(1, self.next - 1)
-        self.give(shard, Received(WRITER, m.Release(1, self.released)))
+        self.give(shard, Received(WRITER, m.Release(1, self.released, self.placed_by)))
 
     @rule(choice=st.integers(0, 1 << 16))
     def deliver(self, choice: int) -> None:
@@ -249,6 +251,41 @@ class AnySequence(RuleBasedStateMachine):
                     self.give(process, TimerFired(name))
             self.now += 100 * MILLISECOND
         raise AssertionError(f"the reader stands at {self.expected & 0xFFFFFFFF} of {self.released & 0xFFFFFFFF}")
+
+
+def test_a_record_on_a_shard_that_is_back_is_not_lost_for_who_has_not_heard_of_that() -> None:
+    """The reader and two of the shards know that one was rebuilt, but not that it is back; it and another one have the
+    record, and say nothing. Source: read-path.md#event-log-version.
+    """
+    machine = AnySequence()
+    machine.begin(False, 8, 50)
+
+    def talks(*shards: int) -> None:
+        while pairs := [
+            pair for pair in machine.waiting() if pair[0] in {*shards, READER} and pair[1] in {*shards, READER}
+        ]:
+            message = machine.queues[pairs[0]].popleft()
+            machine.give(pairs[0][1], message if isinstance(message, Event) else Received(pairs[0][0], message))
+
+    talks(0, 1, 2, 3)
+    machine.lose(0, wiped=True)
+    machine.come_back(0)
+    for process in (1, 2, 3, READER):
+        machine.learn(process)
+    machine.give(READER, TimerFired("rewind"))
+    talks(1, 2, 3)
+    for process in (0, 0, 3):
+        machine.learn(process)
+    assert machine.log.leaving == frozenset()
+    machine.append(0, 3)
+    assert machine.acknowledged
+    for shard in (1, 2):
+        machine.release(shard)
+    talks(1, 2)
+    machine.give(READER, TimerFired("grace"))
+    machine.application(50)
+    assert machine.expected == lsn_of(1, 1)
+    machine.teardown()
 
 
 def play(machine: type[AnySequence], examples: int, phases: Sequence[Phase] = (Phase.generate, Phase.shrink)) -> None:

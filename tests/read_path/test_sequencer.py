@@ -94,9 +94,19 @@ def test_a_copyset_is_kept_until_one_of_it_leaves() -> None:
 def test_nothing_is_released_before_readers_can_learn_where_it_lies(shown: bool) -> None:
     """Source: read-path.md#activation."""
     writing = Writing(shown)
+    writing.give(MetadataWritten(2))
     writing.stored(1, 1, *stores(writing.effects))
     assert releases(writing.give(TimerFired("release"))) == ({lsn_of(3, 1)} if shown else set())
     assert releases(writing.give(MetadataWritten(3))) == {lsn_of(3, 1)}
+
+
+def test_a_release_says_what_the_sequencer_knew_of_the_event_log() -> None:
+    """Source: read-path.md#event-log-version."""
+    writing = Writing()
+    for version in (7, 5):
+        writing.give(StatusesLearned(version, dict.fromkeys(range(4), FULLY_AUTHORITATIVE), 0))
+    released = [each.message for each in writing.give(TimerFired("release")) if isinstance(each, Send)]
+    assert {each.version for each in released if isinstance(each, m.Release)} == {7}
 
 
 def test_what_another_wave_stored_does_not_acknowledge() -> None:

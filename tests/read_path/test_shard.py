@@ -275,6 +275,23 @@ def test_of_what_others_say_of_a_recovery_the_last_run_counts() -> None:
     assert [*shard.contents.copies] == [lsn_of(1, 5)]
 
 
+def test_a_shard_says_the_newest_version_that_it_or_who_released_knows() -> None:
+    """Source: read-path.md#event-log-version."""
+    shard = a_shard()
+    start = m.Start(1, 1, LSN, LSN + 9, LSN + 9, None)
+    for released, version in ((7, 7), (5, 7)):
+        answers(shard, m.Release(1, LSN + released, released))
+        said = answers(shard, start)
+        assert [each.version for each in said if isinstance(each, m.Started)] == [version]
+        (stream,) = shard.streams.values()
+        assert stream.ticket is not None
+        read = shard.handle(0, BatchRead(NODE, 1, stream.ticket))
+        gaps = [each.message for each in read if isinstance(each, Send)]
+        assert [each.version for each in gaps if isinstance(each, m.ShardGap)] == [version]
+    shard.handle(0, StatusesLearned(9, dict.fromkeys(range(3), FULLY_AUTHORITATIVE), 0))
+    assert [each.version for each in answers(shard, start) if isinstance(each, m.Started)] == [9]
+
+
 @pytest.mark.parametrize("changes", [(Change(intact=True),), ()])
 def test_a_drained_shard_that_restarts_once_it_is_empty_stays_so(changes: tuple[Change, ...]) -> None:
     """With its disk or with another one: whoever drained it says when that is over (read-path.md#status-of-events)."""

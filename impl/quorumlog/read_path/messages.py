@@ -140,10 +140,14 @@ class Stored(Message, frozen=True):
 
 
 class Release(Message, frozen=True):
-    """To all shards: readers may have what is at or below ``lsn``, which is in ``epoch`` or before it."""
+    """To all shards: readers may have what is at or below ``lsn``, which is in ``epoch`` or before it.
+
+    ``version``: that of the event log, as the sequencer knew it when it placed these records.
+    """
 
     epoch: int
     lsn: int
+    version: int = 0
 
 
 class Trim(Message, frozen=True):

@@ -62,6 +62,7 @@ class SequencerCore:
         self._nodesets: Mapping[int, Nodeset] = {}
         self._statuses: Mapping[int, int] = {}
         self._leaving: frozenset[int] = frozenset()
+        self._version = 0  # of the event log
         self._activating = False
         self._shown = 0  # the epoch up to which the metadata log shows nodesets
         self._next = 1
@@ -91,6 +92,7 @@ class SequencerCore:
                 self._recovered()
             case StatusesLearned():
                 self._statuses, self._leaving = event.statuses, event.leaving
+                self._version = max(self._version, event.version)
                 if self.recovery is not None:
                     self._effects += self.recovery.statuses_changed(event.statuses, event.leaving)
             case NodesetsLearned(since) if len(since) > len(self._nodesets):
@@ -248,7 +250,7 @@ class SequencerCore:
             self.released = self.lng
             self._note("release", epoch=self.epoch, offset=self.released)
         for shard in sorted({shard for nodeset in self._nodesets.values() for shard in nodeset.shards}):
-            self._effects.append(Send(shard, m.Release(self.epoch, self.released)))
+            self._effects.append(Send(shard, m.Release(self.epoch, self.released, self._version)))
 
     def _trim(self, request: int, lsn: int) -> None:
         """Trim no further than is released."""

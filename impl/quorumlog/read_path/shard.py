@@ -113,7 +113,8 @@ class ShardCore(Donor):
                 self._store(sender, message)
             case m.Stored():
                 self._stored(sender, message)
-            case m.Release(epoch, lsn):
+            case m.Release(epoch, lsn, version):
+                self.release_version = max(self.release_version, version)
                 self._release_to(epoch, lsn)
             case m.Trim(lsn):
                 self._trim(lsn)
@@ -382,7 +383,7 @@ class ShardCore(Donor):
     def _start(self, reader: int, start: m.Start) -> None:
         """Answer START; whoever does not know the event log yet cannot say what its answers are worth."""
         answer = m.Answer.FAILED if self.version < 0 else m.Answer.REBUILDING if self.lost else m.Answer.OK
-        started = m.Started(start.stream, max(self.version, 0), start.filter_version, answer)
+        started = m.Started(start.stream, max(self.said_version, 0), start.filter_version, answer)
         self._effects.append(Send(reader, started))
         if answer is m.Answer.OK:
             self._open(reader, start)

@@ -51,10 +51,19 @@ class Shipping:
         )
         self.released = 0
         self.version = -1  # not known yet
+        self.release_version = -1  # the newest that a release came with
         self.dirty: list[tuple[int, int]] = []
         self.streams: dict[tuple[int, int], Stream] = {}
         self._tickets = 0
         self._effects: list[Effect] = []
+
+    @property
+    def said_version(self) -> int:
+        """The version of the event log that answers carry: who placed the records that are not here may know more.
+
+        Source: read-path.md#event-log-version.
+        """
+        return max(self.version, self.release_version)
 
     # -- streams -------------------------------------------------------------------------------------------------------
 
@@ -152,9 +161,9 @@ class Shipping:
         )
         block = compressed([each.payload for each in copies])
         stream.sent = copies[-1].lsn
-        self._effects.append(Send(reader, Records(stream.start.stream, self.version, bare, block)))
+        self._effects.append(Send(reader, Records(stream.start.stream, self.said_version, bare, block)))
 
     def _send_gap(self, reader: int, stream: Stream, kind: GapKind, last: int) -> None:
-        gap = ShardGap(stream.start.stream, self.version, kind, stream.sent + 1, last)
+        gap = ShardGap(stream.start.stream, self.said_version, kind, stream.sent + 1, last)
         stream.sent = last
         self._effects.append(Send(reader, gap))
