@@ -14,6 +14,7 @@ from quorumlog.pull_queries import events as e
 from quorumlog.pull_queries.assignment import Assignment, Placement
 from quorumlog.pull_queries.configuration import Configuration
 from quorumlog.pull_queries.records import log_names
+from quorumlog.pull_queries.server import process
 from quorumlog.pull_queries.server.configuration import ServerConfiguration
 from quorumlog.pull_queries.server.process import Server
 from quorumlog.pull_queries.table import Change, SavedTable, Takeover
@@ -22,7 +23,17 @@ HERE = "127.0.0.1:1"
 NOWHERE = LogPlace("nobody", {0: HERE})
 
 
-def server(directory: Path, active: str = HERE) -> Server:
+class Noting(Server):
+    """Notes whether a query was open when the tables were saved."""
+
+    open_then: bool | None = None
+
+    async def _save(self) -> None:
+        self.open_then = not self._driver.idle
+        await super()._save()
+
+
+def server(directory: Path, active: str = HERE) -> Noting:
     """A server whose logs are where nobody listens; by the assignment that it has read it keeps the one partition, as
     active or as standby."""
     configuration = ServerConfiguration(
@@ -36,7 +47,7 @@ def server(directory: Path, active: str = HERE) -> Server:
         history=str(directory / "histories"),
         save=10,
     )
-    made = Server(configuration, None)
+    made = Noting(configuration, None)
     standbys = () if active == HERE else (HERE,)
     made._driver.core.handle(e.Clocks(0, 0), e.AssignmentRead(Assignment(1, (HERE,), (Placement(active, standbys),))))
     return made
@@ -63,8 +74,11 @@ def test_a_server_begins_with_the_tables_that_it_saved(stops: bool, tmp_path: Pa
     assert asyncio.run(asyncio.wait_for(body(), 20)) == SavedTable(2, 1, 1, {"k": 3})
 
 
-def test_a_server_that_stops_waits_for_the_queries_that_are_open(tmp_path: Path) -> None:
+def test_a_server_that_stops_waits_for_the_queries_that_are_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The host that has to answer accepts connections, and says nothing until it is given up."""
+    monkeypatch.setattr(process, "DRAIN_SECONDS", 30.0)
 
     async def body() -> None:
         with socket.socket() as silent:
@@ -82,5 +96,6 @@ def test_a_server_that_stops_waits_for_the_queries_that_are_open(tmp_path: Path)
             answering = asyncio.create_task(answer())
             assert await made._drain() == STOPPED
             assert answering.done()
+            assert made.open_then is False
 
-    asyncio.run(asyncio.wait_for(body(), 20))
+    asyncio.run(asyncio.wait_for(body(), 40))
