@@ -140,7 +140,11 @@ def test_what_was_purged_meanwhile_is_not_sent_again() -> None:
 def test_it_is_done_authoritatively_if_no_record_had_all_copies_on_what_is_lost(
     away: dict[int, int], authoritative: bool
 ) -> None:
-    assert [each.authoritative for each in done(Donating(0).learn(away, 1))] == [authoritative]
+    donating = Donating(0)
+    assert [each.authoritative for each in done(donating.learn(away, 1))] == [authoritative]
+    others = {1: donating.nodeset(range(4)), 2: donating.nodeset((0, 3, 4))}
+    donating.give(NodesetsLearned(others))
+    assert [each.authoritative for each in done(donating.learn(away, 2))] == [authoritative]
 
 
 def test_what_is_back_with_its_data_says_so_and_what_was_rebuilt_once_it_may_store() -> None:

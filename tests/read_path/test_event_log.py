@@ -43,6 +43,7 @@ def test_an_empty_shard_is_back_when_it_acknowledges_and_not_because_its_data_is
     log.fold(LogRecord(Word.ACKNOWLEDGE, 0))
     assert log.statuses[0] == FULLY_AUTHORITATIVE
     assert log.leaving == {1}
+    assert a_log(*REBUILDS, LogRecord(Word.ACKNOWLEDGE, 0)).leaving == {0, 1}
 
 
 def test_that_a_rebuilding_was_given_up_is_never_forgotten() -> None:
@@ -81,3 +82,6 @@ def test_one_donor_that_is_not_sure_of_all_is_enough_not_to_be() -> None:
     for shard in (0, 1):
         log.fold(LogRecord(Word.UNRECOVERABLE, shard))
     assert [log.statuses[shard] for shard in (0, 1)] == [AUTHORITATIVE_EMPTY] * 2  # the loss is accepted
+    lost, drained = LogRecord(Word.UNRECOVERABLE, 0), LogRecord(Word.DRAIN, 1)
+    with_one_drained = a_log(lost, drained, done(1, 2), done(2, 2), unsure)
+    assert [with_one_drained.statuses[shard] for shard in (0, 1)] == [AUTHORITATIVE_EMPTY] * 2  # which loses nothing

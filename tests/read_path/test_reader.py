@@ -224,6 +224,22 @@ def test_what_is_trimmed_is_passed_no_further_than_nodesets_are_known() -> None:
     assert answered(reading, until=2).delivered() == "Te1n1-e2n5".replace("e1n", "")
 
 
+def test_a_gap_goes_no_further_than_nodesets_are_known() -> None:
+    """Source: read-path.md#bridge-skips-grace."""
+    reading = answered(Reading({"shards": 1, "metadata": {"since": 1, "until": 1, "last": False}}))
+    reading.hear("a:g1-e2n5")
+    assert reading.delivered() == ""
+    assert reading.asked[-1] == 2
+    assert answered(reading, until=2).delivered() == "BRIDGE1-e2n5"
+
+
+def test_where_the_newest_nodeset_is_gone_the_metadata_log_is_asked_again() -> None:
+    """Source: read-path.md#epoch-metadata."""
+    reading = Reading({"shards": 0, "metadata": {"since": 3, "until": 5, "last": True}})
+    assert reading.delivered() == ""
+    assert "metadata" in reading.timers
+
+
 def test_the_newest_nodeset_is_provisional_if_it_is_of_an_earlier_epoch() -> None:
     reading = answered(Reading({"first": "e2n1", "metadata": {"since": 1, "until": 2, "last": True}}))
     for message in ("ae2n1", "ae2n4", "be2n4"):
@@ -325,9 +341,10 @@ def test_after_a_slide_one_copy_is_asked_for_again_but_not_of_who_is_away_or_may
     reading = rewound(heard({"shards": 4, "factor": 2, "settings": settings}, "a:g1", "b:g1", "c:g1", "d:g1"))
     assert not reading.core.single
     reading.give(Disconnected(2))
+    reading.give(Received(3, m.Started(1, 0, reading.core.filter_version, m.Answer.REBUILDING)))
     for message in ("bUNSURE4", "a1,2,3"):
         reading.hear(message)
-    rewound(reading).did("down bc")
+    rewound(reading).did("down bcd")
     assert reading.core.single
 
 

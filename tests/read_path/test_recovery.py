@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import permutations
 
 import pytest
+from msgspec.structs import replace
 
 from quorumlog.events import Effect, Send
 from quorumlog.protocol import load
@@ -100,6 +101,12 @@ def test_of_a_sequencers_waves_the_highest_is_stored(first: int) -> None:
     assert settled(waves[first], waves[1 - first])[lsn].payload == b"wave two"
 
 
+def test_what_is_damaged_does_not_win() -> None:
+    lsn = lsn_of(1, 1)
+    damaged = replace(new_copy(lsn, (2, 3), b"87654321", wave=2), payload=b"damaged!")
+    assert settled(new_copy(lsn, (0, 1), b"12345678", wave=1), damaged)[lsn].payload == b"12345678"
+
+
 def test_answers_to_an_attempt_that_was_given_up_do_not_count() -> None:
     """Nothing came of what was written: the shards are read again, and then answers to what was asked before come."""
     recovery = Recovery(1, {1: NODESET}, SequencerSettings(), REFERENCE)
@@ -144,6 +151,14 @@ def test_the_largest_known_good_lsn_counts() -> None:
         effects += recovery.received(shard, m.Sealed(1, m.StoreAnswer.OK, 1, {1: lsn_of(1, good) if good else 0}))
     asked = [each.message for each in effects if isinstance(each, Send) and isinstance(each.message, m.Digest)]
     assert {each.lng for each in asked} == {lsn_of(1, 7)}
+    copy, effects = new_copy(lsn_of(1, 8), (0, 1), b"12345678", wave=1), []
+    for shard in NODESET.shards:
+        effects += recovery.received(shard, m.DigestAnswer(1, 1, (copy,) if shard in copy.copyset else ()))
+    stored = [each.message for each in effects if isinstance(each, Send) and isinstance(each.message, m.Store)]
+    assert {each.copy.lng for each in stored} == {lsn_of(1, 7)}
+    effects = recovery.statuses_changed(dict.fromkeys(NODESET.shards, FULLY_AUTHORITATIVE), frozenset({3}))
+    again = [each.message for each in effects if isinstance(each, Send) and isinstance(each.message, m.Digest)]
+    assert {each.lng for each in again} == {lsn_of(1, 7)}
 
 
 def with_one_that_leaves(effects_of: Recovery, leaving: frozenset[int]) -> list[Effect]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from quorumlog.durations import SECOND
 from quorumlog.events import Effect, Event, Received, Send, TimerFired
 from quorumlog.read_path import messages as m
 from quorumlog.read_path.configuration import SequencerSettings
@@ -153,11 +154,25 @@ def test_releases_and_trims_go_to_all_shards_of_all_nodesets_and_no_trim_goes_fu
     writing.stored(1, 1, *stores(writing.effects))
     released = [each for each in writing.give(TimerFired("release")) if isinstance(each, Send)]
     assert {(each.to, each.message) for each in released} == {(to, m.Release(3, lsn_of(3, 1))) for to in range(5)}
+    writing.stored(2, 1, *stores(writing.append()))
+    assert writing.core.lng == lsn_of(3, 2)
     *trims, ended = writing.give(TrimAsked(7, lsn_of(3, 9)))
     assert ended == TrimEnded(7, lsn_of(3, 1))
     assert {(each.to, each.message) for each in trims if isinstance(each, Send)} == {
         (to, m.Trim(lsn_of(3, 1))) for to in range(5)
     }
+
+
+def test_a_sequencer_that_is_active_again_knows_nothing_of_what_was_open() -> None:
+    """The record of before takes no place, its copyset is not kept, and who stored it late says nothing."""
+    writing = Writing(in_flight=1)
+    before = [*stores(writing.effects)]
+    writing.give(Received(before[0], m.Stored(lsn_of(3, 1), 1, 0, m.StoreAnswer.SEALED, 3)))
+    others = Nodeset({"NODE": 2}, {number: ("", "", "", "", f"N{number}") for number in (4, 5)})
+    later = 10 * SECOND
+    writing.core.handle(later, AppendAsked(2, b"12345678"))
+    assert stores(writing.core.handle(later, Activated(5, others, 4, {}))).keys() == {4, 5}
+    assert not any(isinstance(each, AppendEnded) for each in writing.stored(1, 1, *before))
 
 
 @pytest.mark.parametrize(("sealed", "over"), [(2, False), (3, True)])

@@ -175,6 +175,8 @@ def test_no_donor_is_done_while_a_recovery_may_write(cleaned: tuple[Change, ...]
     waits = shard.handle(0, StatusesLearned(1, statuses, 0, frozenset({3}), frozenset({3}), plan=1))
     assert not any(isinstance(effect, TellEventLog) for effect in waits)
     answers(shard, m.Clean(1, 1, 0, lsn_of(1, 8), 2))
+    released = shard.handle(0, Received(NODE, m.Release(1, lsn_of(1, 1))))  # by the sequencer of before
+    assert not any(isinstance(effect, TellEventLog) for effect in released)
     told = [
         each for each in shard.handle(0, Received(NODE, m.Release(2, lsn_of(2, 0)))) if isinstance(each, TellEventLog)
     ]
@@ -264,15 +266,38 @@ def test_a_purge_deletes_nothing_that_the_recovery_it_hears_of_wrote_here(by: tu
     assert shard.released == lsn_of(3, 1)
 
 
-def test_of_what_others_say_of_a_recovery_the_last_run_counts() -> None:
+@pytest.mark.parametrize("lower", [False, True])
+def test_of_what_others_say_of_a_recovery_the_last_run_counts(lower: bool) -> None:
+    """Also where it knew less than the one before."""
     shard = a_shard(
         Change(copy=new_copy(lsn_of(1, 5), (0, 1), b"12345678")),
         Change(copy=new_copy(lsn_of(2, 5), (0, 1), b"12345678")),
     )
     answers(shard, m.Release(3, lsn_of(3, 1)))
-    answers(shard, m.Recovered({1: (lsn_of(1, 6), lsn_of(1, 8), 2, 1)}))
-    answers(shard, m.Recovered({1: (lsn_of(1, 3), lsn_of(1, 8), 1, 1), 2: (lsn_of(2, 3), lsn_of(2, 8), 2, 1)}))
-    assert [*shard.contents.copies] == [lsn_of(1, 5)]
+    first, last = (lsn_of(1, 3), lsn_of(1, 8), 1, 1), (lsn_of(1, 6), lsn_of(1, 8), 2, 1)
+    if lower:
+        first, last = (lsn_of(1, 6), lsn_of(1, 8), 1, 1), (lsn_of(1, 3), lsn_of(1, 8), 2, 1)
+    answers(shard, m.Recovered({1: last}))
+    answers(shard, m.Recovered({1: first, 2: (lsn_of(2, 3), lsn_of(2, 8), 2, 1)}))
+    assert [*shard.contents.copies] == ([] if lower else [lsn_of(1, 5)])
+
+
+def test_a_shard_that_took_part_in_a_recovery_purges_nothing_of_that_epoch() -> None:
+    """CLEAN of the epoch before did not come. Source: read-path.md#release-needs-recovery."""
+    mine = new_copy(lsn_of(2, 5), (0, 1), b"12345678", run=3)
+    shard = a_shard(Change(copy=mine), Change(clean=(2, lsn_of(2, 4), lsn_of(2, 6), 3, 1)))
+    answers(shard, m.Release(4, lsn_of(4, 1)))
+    answers(shard, m.Recovered({epoch: (lsn_of(epoch, 3), lsn_of(epoch, 8), 4, 1) for epoch in (1, 2, 3)}))
+    assert shard.released == lsn_of(4, 1)
+    assert [*shard.contents.copies] == [mine.lsn]
+
+
+def test_what_the_event_log_said_before_does_not_count() -> None:
+    shard = a_shard()
+    statuses = dict.fromkeys(range(3), FULLY_AUTHORITATIVE)
+    shard.handle(0, StatusesLearned(5, statuses | {1: UNDERREPLICATION}, 0, frozenset({1}), frozenset({1}), plan=5))
+    shard.handle(0, StatusesLearned(4, statuses, 0))
+    assert stored(shard, 1, 1) is m.StoreAnswer.REBUILDING
 
 
 def test_a_shard_says_the_newest_version_that_it_or_who_released_knows() -> None:

@@ -56,6 +56,12 @@ def test_as_many_as_may_be_are_slow_at_once_and_each_of_them_stands_out() -> Non
     assert one.slow == set()
 
 
+def test_nobody_stands_out_from_a_single_other_one() -> None:
+    slow = detector()
+    windows(slow, 0, {0: 10, 1: None})
+    assert not slow.judge(10_000 * MS, 1, 0.5)
+
+
 def test_the_time_of_a_window_counts_from_when_it_began_for_the_shard() -> None:
     """Not from the next one, which begins for all; what was completed is over; what is asked anew begins anew."""
     slow = detector()
