@@ -16,10 +16,10 @@ from loghistory import CLIENT_KINDS, HistoryError, RunSource, open_run, write_ru
 from loghistory.run import write_file
 from logwitness import RunVerdict, Verdict, check, judge
 from logwitness.checks import all_checks
-from logwitness.checks.contract import Outcome, Verdicts, outcome
+from logwitness.checks.contract import Excuse, Outcome, Verdicts, Violation, outcome
 from logwitness.checks.kernel import available
 from logwitness.engine.local import events_at
-from logwitness.engine.run import together
+from logwitness.engine.run import settled, together
 from logwitness.engine.voters import numbered_voters
 from logwitness.explain.transcripts import HISTORIES, Case, cases, history
 from logwitness.models import check_model, model_of
@@ -229,6 +229,25 @@ def test_the_reason_is_that_of_a_log_with_the_verdict_of_the_run() -> None:
     assert merged(idle, held) == ("holds", None)
     assert merged(idle, gave_up, held) == ("undecided", "it gave up")
     assert merged(idle, idle) == ("unexercised", idle.reason)
+
+
+def test_one_answer_for_several_logs_counts_for_each() -> None:
+    rule = next(each for each in all_checks() if not each.begins_late)
+    same = Verdicts((outcome(rule, 5, excuses=(Excuse("wipe", (1,), 2, 7),), unjudged=3),))
+    ((found,), _) = together([rule], [("a", same), ("b", same), ("c", same)], 10)
+    assert (found.judged, found.excused, found.unjudged) == (15, 6, 9)
+    assert found.excuses == (Excuse("wipe", (1,), 6, 7),)
+
+
+@pytest.mark.parametrize(
+    ("last", "trims", "verdict"), [(20, 1, "undecided"), (11, 1, "undecided"), (10, 1, "violated"), (20, 0, "violated")]
+)
+def test_a_record_that_ends_explains_only_what_came_later(last: int, trims: int, verdict: str) -> None:
+    lost, trim = (next(each for each in all_checks() if each.id == id_) for id_ in ("lost-write", "trim-within-commit"))
+    shown = outcome(lost, 3, 1, (Violation("It is lost.", (5, last)),))
+    # What clients miss may be trimmed, if nodes trim at all.
+    found = settled(Verdicts((shown, outcome(trim, trims)), quiet_since=10)).outcomes[0]
+    assert (found.verdict, found.violated, found.unjudged) == (verdict, verdict == "violated", verdict == "undecided")
 
 
 def test_values_that_are_texts_are_told_apart() -> None:

@@ -8,16 +8,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from loghistory import SCHEMA, open_run
 from loghistory.run import write_file
-from logwitness.checks import house_families
-from logwitness.checks.columns import Reader
-from logwitness.checks.contract import Family, Setting, Verdicts
+from logwitness.checks import all_checks, house_families
+from logwitness.checks.codes import NULL
+from logwitness.checks.columns import Reader, with_blanks
+from logwitness.checks.contract import Excuse, Family, Loss, Setting, Verdicts, outcome
 from logwitness.engine import alike, logs
 from logwitness.engine.logs import Logs
+from logwitness.engine.waiting import Waiting
 from logwitness.explain.transcripts import HISTORIES, all_cases, cases
 
 Rows = list[dict[str, Any]]
@@ -133,6 +136,55 @@ def test_a_log_that_differs_in_one_column_has_another_shape(name: str) -> None:
     first, second, third = alike._shapes(reader.columns(batch), starts, starts + 4, None, alike.Columns._fields)
     assert first == second
     assert (first == third) is False
+
+
+RULE, UNSURE = (next(each for each in all_checks() if each.doubtful is doubtful) for doubtful in (False, True))
+OF_ONE_LOG = {
+    "a violation": Verdicts((outcome(RULE, 3, 1),)),
+    "what might be one": Verdicts((outcome(UNSURE, 3, 1),)),
+    "an excuse by an event of its own": Verdicts((outcome(RULE, 3, excuses=(Excuse("wipe", (1,), 2, 7),)),)),
+    "a loss": Verdicts((outcome(RULE, 3),), (Loss("1", "none recorded", 1, 1, 0, 5, 5, (3,)),)),
+    "a record that ends": Verdicts((outcome(RULE, 3),), quiet_since=5),
+}
+OF_ALL_LOGS = {
+    "what holds": Verdicts((outcome(RULE, 3), outcome(UNSURE, 3))),
+    "nothing judged": Verdicts((outcome(RULE, 0, undecided="no voters"),), ()),
+    "an excuse by an event of all": Verdicts((outcome(RULE, 3, excuses=(Excuse("wipe", (1,), 2, 9),)),)),
+    "an excuse by no event": Verdicts((outcome(RULE, 3, excuses=(Excuse("wipe", (), 2, -1),)),)),
+}
+
+
+@pytest.mark.parametrize("name", [*OF_ONE_LOG, *OF_ALL_LOGS])
+def test_an_answer_that_names_events_is_of_one_log(name: str) -> None:
+    assert alike._names_events((OF_ONE_LOG | OF_ALL_LOGS)[name], {9}) is (name in OF_ONE_LOG)
+
+
+@pytest.mark.parametrize(
+    "offsets",
+    [
+        [-(1 << 31), 5],
+        [-(1 << 31)] * 2,
+        [1 - (1 << 31), (1 << 31) - 1],
+        [1 << 31, 5],
+        [1 << 31] * 2,
+        [(1 << 61) - 1] * 2,
+        [NULL, 5],
+        [NULL] * 2,
+        [NULL, -(1 << 31)],
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("before", [[], [7, 7], [7, 8], [NULL, NULL], [1 << 40, 3]], ids=str)
+def test_what_waits_comes_out_as_it_went_in(before: list[int], offsets: list[int]) -> None:
+    waiting = Waiting({"seq", "offset"})
+    for some in (before, offsets, before):
+        columns = {"seq": np.arange(len(some)), "offset": np.array(some, np.int64)}
+        waiting.add(with_blanks(columns), np.zeros(len(some), np.int64))
+    held = [*before, *offsets, *before]
+    for order in (list(range(len(held))), list(reversed(range(len(held))))):
+        waiting.keep(np.array(order))
+        held = [held[place] for place in order]
+        assert waiting.between(0, len(held)).offset.tolist() == held
 
 
 # The largest child is asked of a process of its own: this one has had other children, and a child begins with the

@@ -176,8 +176,8 @@ def settled(found: Verdicts) -> Verdicts:
     """What is said of a log of which the record begins late, or a node's may end early: what that may explain is
     undecided.
 
-    A violation of which some event came before the record ended stands; nor does one become doubtful by nodes alone
-    that do nothing any more (`Check.waits`).
+    One that was complete before the record ended stands; nor does one become doubtful by nodes alone that do nothing
+    any more (`Check.waits`).
     """
     found = _begun_late(found)
     since = found.quiet_since
