@@ -239,3 +239,42 @@ def test_what_servers_did_last_may_lack(run: str, lost: int) -> None:
     known = {**made.get("configuration", {}), "protocol": made["protocol"]}
     verdict = check(table, configuration=known, compiled=False)
     assert not [(each.id, each.violations[0].sentence) for each in verdict.checks if each.violations]
+
+
+def without_end(rows: list[Row], kind: str, node: int) -> list[Row]:
+    """The events of a run, without all that a node recorded in a life from such an event on; then it is killed."""
+    begins = next(at for at, row in enumerate(rows) if (row["kind"], row["node"]) == (kind, node))
+    kept, rest = rows[:begins], rows[begins:]
+    own = [row["node"] == node and row["process"] is None and row["kind"] not in ("fault", "heal") for row in rest]
+    turns = ("takes_part", "stop", *ENDS)
+    over = next((at for at, row in enumerate(rest) if own[at] and row["kind"] in turns), len(rest))
+    kept += [row for at, row in enumerate(rest) if at >= over or not own[at]]
+    killed = dict.fromkeys(rows[0]) | {"time": rows[-1]["time"], "kind": "crash", "node": node}
+    return kept if over < len(rest) else [*kept, killed]
+
+
+@pytest.mark.parametrize(
+    ("run", "kind", "nodes"),
+    [
+        ("failover", "recover", (7,)),  # who recovers epoch 1
+        ("failover", "recover", (6,)),  # and who recovers epoch 2, and releases what no other has
+        ("losses", "recover", (7,)),
+        ("away-then-donated", "recover", (4,)),  # in an earlier life
+        ("stale-answers", "trim_point", (0, 1, 2, 3)),
+        ("asleep", "trim_point", (0,)),  # seals and copies of a recovery
+        ("taken-over", "trim_point", (1, 2, 3)),
+        ("left-behind", "trim_point", (2,)),  # copies that made a purge right
+        ("unavailable", "trim_point", (1,)),  # copies made anew
+    ],
+)
+def test_what_shards_and_recoveries_did_may_lack(run: str, kind: str, nodes: tuple[int, ...]) -> None:
+    source = open_run(RUNS / "read_path" / f"reference-{run}")
+    assert source.manifest is not None
+    made = source.manifest.made_by
+    rows = [row for batch in source.batches() for row in batch.to_pylist()]
+    for node in nodes:
+        rows = without_end(rows, kind, node)
+    table = pa.Table.from_pylist([row | {"seq": seq} for seq, row in enumerate(rows)], schema=SCHEMA)
+    known = {**made.get("configuration", {}), "protocol": made["protocol"]}
+    verdict = check(table, configuration=known, compiled=False)
+    assert not [(each.id, each.violations[0].sentence) for each in verdict.checks if each.violations]

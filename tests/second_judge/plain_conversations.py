@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from plain import GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, total
 from plain_copies import shipped
-from plain_read_path import ends, is_cut, next_end
+from plain_read_path import is_cut, lost_end, next_end
 
 RECORDS, GAPS = ("record", "damaged"), ("no_records", "under_replicated", "trim")
 SAID = ("stream_start", "stream_started", "stream_heard", "ship")
@@ -123,11 +123,11 @@ def answer(history: History, events: list[Event], e: Event) -> Count:
         releases = [b for b in history.events[: e.seq] if b.kind == "release"]
         highest = max(releases, key=lambda b: b.offset, default=None)
         if highest is not None and e.last > highest.offset and e.last >> 32 == highest.offset >> 32:
-            cut = [b for b in ends(history, highest.node) if is_cut(b) and highest.seq < b.seq < e.seq]
-            turns = (b for b in history.events[: e.seq] if b.node == highest.node and b.kind in ("takes_part", *GONE))
-            first = next(turns, None)  # where a life began before that, nothing says how it ended
-            late = first is not None and first.kind == "takes_part" and first.seq > highest.seq
-            count += Count() if cut or late else not_lost(history, highest.node, e)
+            before = history.events[: e.seq]
+            nodes = {b.node for b in before if b.kind == "takes_part" and b.f == "sequencer"} | {highest.node}
+            own = (b.seq for b in before[: highest.seq] if b.kind == "takes_part" and b.node == highest.node)
+            signs = (*SIGNS, "acknowledge", "release")
+            count += UNJUDGED if lost_end(history, nodes, e.seq, max(own, default=-1), signs) else VIOLATED
     if (e.f == "under_replicated" or e.get("count") == 1) and whole(history, e.peer, e.seq):
         count += VIOLATED
     return count

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from plain import EXCUSED, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, total, wipes
 from plain_gaps import settings, statuses
-from plain_read_path import judged, lives, nodeset, satisfied
+from plain_read_path import ends, is_cut, judged, lives, lost_end, next_end, nodeset, satisfied
 
 
 def within(mask: int | None) -> set[int]:
@@ -30,6 +30,32 @@ def nodeset_of(history: History, lsn: int, before: int) -> Any:  # noqa: ANN401
         (epoch, seq, reported) for seq, epoch, reported in nodesets(history) if seq < before and epoch <= lsn >> 32
     ]
     return max(since, key=lambda each: each[:2])[2] if since else None
+
+
+SIGNS = ("copy", "purge", "trim_point", "ship", "acknowledge", "release", "recover")
+
+
+def may_have(history: History, shards: set[int], seq: int, since: int, *, kept: bool = False) -> set[int]:
+    """Those of some shards that may have stored something between two events and lost that with their record's end;
+    and have it still, if it was to be ``kept``."""
+    gone = dict.fromkeys(shards, -1)
+    for e in history.events[:seq] if kept else ():
+        if e.node in gone and (wipes(e) or (e.kind == "takes_part" and e.reason == "lost")):
+            gone[e.node] = e.seq
+    return {shard for shard in shards if lost_end(history, {shard}, seq, max(since, gone[shard]), SIGNS)}
+
+
+def cut_since(history: History, shard: int, since: int, seq: int) -> bool:
+    """Whether a shard was cut off between two events."""
+    return any(since < b.seq < seq and is_cut(b) for b in ends(history, shard))
+
+
+def may_be_recovered(history: History, e: Event, missing: int) -> bool:
+    """Whether an epoch may be recovered, and whoever did it have lost that with the end of its record."""
+    before = history.events[: e.seq]
+    nodes = {b.node for b in before if b.kind == "takes_part" and b.f == "sequencer"}
+    since = next((b.seq for b in before if b.kind == "recover" and b.epoch == missing - 1), -1)
+    return lost_end(history, nodes, e.seq, since, SIGNS, e.node)
 
 
 def takes_copies(e: Event, lsn: int) -> bool:
@@ -182,16 +208,24 @@ def recovered_copies_agree(history: History) -> Count:
     stored: dict[tuple[int, int], set[int]] = defaultdict(set)  # by LSN and run
     copied = False
     begun: set[int | None] = set()
+    when: dict[tuple[int, int], int] = {}
+    unsure: set[int] = set()
+    recoverers: dict[int, int] = {}
     for e in history.events:
         if e.kind == "takes_part" and e.node in range(63):
             begun.add(e.node)
         if e.kind == "copy":
+            since, when[e.offset, e.node] = when.get((e.offset, e.node), -1), e.seq
             if e.recovery > 0:
                 stored[e.offset, e.recovery] |= {e.node}
             before, run = held[e.offset].get(e.node, ("data", None)), runs.get((e.offset, e.node), 0)
             if before[0] != "data" and 0 < run < e.recovery:
                 between = any(run < other < e.recovery for other in written[e.offset])
-                count += judged(e.record == "data" and not between)
+                among = nodeset_of(history, e.offset, e.seq)
+                others = {int(shard) for shard in among["locations"]} if among else set()
+                beaten = e.record == "data" and not between
+                lost = beaten and lost_end(history, others, e.seq, since, SIGNS, e.node)
+                count += JUDGED + (UNJUDGED if lost else VIOLATED if beaten else Count())
             if e.recovery > 0 and e.record == "data":
                 written[e.offset].add(e.recovery)
             held[e.offset][e.node], runs[e.offset, e.node] = (e.record, e.value), e.recovery
@@ -206,22 +240,41 @@ def recovered_copies_agree(history: History) -> Count:
             for lsn, copies in held.items():
                 if e.epoch == lsn >> 32 and max(e.offset, e.epoch << 32) < lsn <= e.last:
                     found = [copy for shard, copy in copies.items() if shard in within(e.shards)]
-                    count += judged(len({*found}) > 1) if found else Count()
+                    here = {s: copy for s, copy in copies.items() if s in within(e.shards)}
+                    life = (b.seq for b in history.events[: e.seq] if b.node == e.node and b.kind == "takes_part")
+                    began = max(life, default=-1)
+                    sure = {s: c for s, c in here.items() if not cut_since(history, s, max(began, when[lsn, s]), e.seq)}
+                    kept = {c for s, c in sure.items() if not is_cut(next_end(history, s, e.seq, SIGNS))}
+                    differ = VIOLATED if len(kept) > 1 else UNJUDGED
+                    count += (JUDGED + (differ if len({*found}) > 1 else Count())) if found else Count()
+                    unsure = unsure - {lsn} if sure else unsure | ({lsn} if found else set())
+                    found = [*sure.values()] or found
                     wrote, among = stored[lsn, e.recovery] & {*range(63)}, nodeset_of(history, lsn, e.seq)
                     unseen = {*within(e.shards)} - begun if begun else set()
                     if wrote and among:
                         enough = satisfied(among, wrote)
+                        others = {*within(e.shards)} - wrote - unseen
+                        unseen |= may_have(history, others, e.seq, began) if not enough else set()
                         hides = not enough and satisfied(among, wrote | unseen)
                         count += UNJUDGED if hides else judged(not enough)
                     settled |= {lsn: found[0]} if found else {}
+            life = (b.seq for b in history.events[: e.seq] if b.node == e.node and b.kind == "takes_part")
+            recoverers.setdefault(e.epoch, max(life, default=-1))
             empty = e.last <= e.epoch << 32
             good.setdefault(e.epoch, (e.epoch + 1 << 32) - 1 if empty else max(e.offset, e.epoch << 32))
         elif e.kind == "ship":
             has = [lsn for lsn in shipped(e) if e.node in held.get(lsn, {}) and lsn > good.get(lsn >> 32, lsn)]
-            count += total(judged(held[lsn][e.node] != settled.get(lsn)) for lsn in has)
+            for lsn in has:
+                since = max(recoverers[lsn >> 32], when[lsn, e.node])
+                doubtful = lsn in unsure or cut_since(history, e.node, since, e.seq)
+                same = held[lsn][e.node] == settled.get(lsn)
+                count += UNJUDGED if doubtful and not same else judged(not same)
         elif e.kind == "release" and 2 <= e.epoch <= 1 << 16 and good:
-            early = bool({*range(1, e.epoch)} - {*good})
-            count += judged(early) if early or copied else Count()
+            early = {*range(1, e.epoch)} - {*good}
+            if early and may_be_recovered(history, e, min(early)):
+                count += UNJUDGED
+            elif early or copied:
+                count += judged(early)
     return count
 
 
@@ -366,6 +419,7 @@ class _Known:
         self.gone: dict[int, int] = {}  # by LSN: when a shard lost a copy that it should have had
         self.plan, self.trimmed, self.rotten = -1, -1, False
         self.drained: set[int] = set()
+        self.plans: list[int] = []
 
     def holders(self, lsn: int) -> set[int]:
         """The shards whose copies of what was acknowledged count."""
@@ -418,7 +472,8 @@ class _Known:
         other = away != now or drained != self.drained
         self.drained = {s for s in drained if self.statuses.get(s, 0) == 0}
         if not {s for s in empty - was if 0 <= s < 63}:
-            self.plan = e.seq if other else self.plan  # donors begin anew when others are away or drained than before
+            self.plan = e.seq if other else self.plan
+            self.plans += [e.seq] if other else []  # donors begin anew when others are away or drained than before
             return Count()
         back = {s for s in away & (empty - was) if before[s] == 3}
         newest = {epoch: nodeset for seq, epoch, nodeset in nodesets(history) if seq < e.seq}
@@ -431,8 +486,19 @@ class _Known:
             return all_away + UNJUDGED
         lsns = [lsn for lsn in self.ever if lsn > self.trimmed and self.gone.get(lsn, -1) <= self.plan]
         return all_away + total(
-            judged(not self.enough(history, lsn, e.seq)) for lsn in lsns if self.holders(lsn) & full & self.named[lsn]
+            self.copied_again(history, lsn, e) for lsn in lsns if self.holders(lsn) & full & self.named[lsn]
         )
+
+    def copied_again(self, history: History, lsn: int, e: Event) -> Count:
+        """Whether what is acknowledged has enough copies without shards that are empty now."""
+        if self.enough(history, lsn, e.seq):
+            return JUDGED
+        among, empty = nodeset_of(history, lsn, e.seq + 1), {s for s, status in self.statuses.items() if status == 2}
+        others = {int(shard) for shard in among["locations"]} - self.holders(lsn) - empty if among else set()
+        since = next(b.seq for b in history.events if b.kind == "acknowledge" and b.offset == lsn)
+        since = next((plan for plan in self.plans if plan > since), e.seq) if e.kind == "event_log" else since
+        lost = may_have(history, others, e.seq, since, kept=True)
+        return JUDGED + (UNJUDGED if among and satisfied(among, self.holders(lsn) | lost) else VIOLATED)
 
 
 def purges(history: History) -> Count:
@@ -448,7 +514,7 @@ def purges(history: History) -> Count:
             owed = [lsn for lsn, each in fates.items() if each is not None and each.since is not None]
             held = [lsn for lsn in owed if e.node in reported.holders(lsn) and reported.enough(history, lsn, e.seq)]
             reported.see(history, e)
-            count += total(judged(not reported.enough(history, lsn, e.seq)) for lsn in held)
+            count += total(reported.copied_again(history, lsn, e) for lsn in held)
         elif e.kind == "event_log":
             reported.empties(history, e)
         else:

@@ -132,9 +132,42 @@ def may_be_released(history: History, top: Event, e: Event) -> bool:
     """Whether a sequencer may have released more than `top` before `e`, and lost that with the end of its record."""
     before = [b for b in history.events if b.seq < e.seq]
     nodes = {b.node for b in before if b.kind == "takes_part" and b.f == "sequencer"} | {top.node}
+    shards = {b.node for b in before if b.kind == "takes_part" and b.f == "shard"} - nodes
     began = max((b.seq for b in before[: top.seq] if b.node == top.node and b.kind == "takes_part"), default=-1)
-    cuts = [b for node in nodes for b in ends(history, node) if is_cut(b)]
-    return any(began < b.seq < e.seq for b in cuts) or any(is_cut(next_end(history, node, e.seq)) for node in nodes)
+    stored = [b.offset for b in before if b.kind == "copy"]
+    beyond = bool(stored) and e.last > max(stored)
+    return lost_end(history, nodes, e.seq, began) and (not beyond or lost_end(history, shards, e.seq, began))
+
+
+SHOWS = ("acknowledge", "release", "trim_point", "copy", "ship")
+
+
+def lost_end(
+    history: History,
+    nodes: set[int | None],
+    seq: int,
+    since: int,
+    signs: tuple[str, ...] = SHOWS,
+    by: int | None = None,
+) -> bool:
+    """Whether one of these nodes was cut off between two events, or after the second, of another node, before it did
+    anything more."""
+    cut = any(since < b.seq < seq and is_cut(b) for node in nodes for b in ends(history, node))
+    return cut or any(is_cut(next_end(history, node, seq, signs)) for node in nodes if by is None or node != by)
+
+
+def may_be_trimmed(history: History, e: Event, wishes: list[Event]) -> bool:
+    """Whether a shard may have given up all up to a gap, as a client had asked, and lost that with its record's end."""
+    before = history.events[: e.seq]
+    begins = max((b.seq for b in before if b.kind == "invoke" and b.f == "read_stream" and b.op == e.op), default=-1)
+    heard = [b for b in before[begins + 1 :] if b.kind == "stream_heard" and b.f == "trim" and b.op == e.op]
+    told = {b.peer for b in heard if b.last >= e.last}
+    shards = {b.node for b in before if b.kind == "takes_part" and b.f == "shard"}
+    asked = [b for b in wishes if b.seq < e.seq]
+    far = [b.seq for b in asked if b.offset >= e.last]
+    if shards and told - shards:
+        return True
+    return bool(far or not asked) and lost_end(history, told or shards, e.seq, min(far, default=-1))
 
 
 def released_only(history: History) -> Count:
@@ -158,7 +191,8 @@ def trim_within_trim_point(history: History) -> Count:
     count = Count()
     for e in given:
         before = [b.offset for b in points if b.seq < e.seq]
-        count += judged(e.last > max(before)) if before else UNJUDGED
+        beyond = bool(before) and e.last > max(before)
+        count += UNJUDGED if not before or (beyond and may_be_trimmed(history, e, wishes)) else judged(beyond)
     for e in points:
         asked = [b.offset for b in wishes if b.seq < e.seq]
         released = [b for b in history.events if b.kind == "release" and b.seq < e.seq]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from plain import JUDGED, VIOLATED, Count, Event, History, Plain, total, wipes
+from plain import JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, total, wipes
 from plain_copies import within
-from plain_read_path import judged
+from plain_read_path import judged, lost_end
 
 
 def written(e: Event, before: list[Event]) -> bool:
@@ -12,6 +12,11 @@ def written(e: Event, before: list[Event]) -> bool:
     newer = [b for b in before if (b.recovery, b.wave) > (e.recovery, e.wave)]
     same = [b for b in before if (b.recovery, b.wave) == (e.recovery, e.wave)]
     return not newer and all(b.shards == e.shards for b in same)
+
+
+def starts(e: Event) -> bool:
+    """Whether a life of a node begins."""
+    return e.kind == "takes_part"
 
 
 def seal_is_kept(history: History) -> Count:
@@ -22,7 +27,7 @@ def seal_is_kept(history: History) -> Count:
     ever: dict[int, int] = {}
     begun: set[int | None] = set()
     for e in history.events:
-        if e.kind == "takes_part" and e.node in range(63):
+        if starts(e) and e.node in range(63):
             begun.add(e.node)
         if wipes(e) or (e.kind == "takes_part" and e.reason == "lost"):
             sealed.pop(e.node, None)
@@ -38,8 +43,10 @@ def seal_is_kept(history: History) -> Count:
         elif e.kind == "recover" and ever:
             shards = {shard for shard in within(e.shards) if not begun or shard in begun or shard in ever}
             count += total(JUDGED for _ in shards)
-            if any(ever.get(shard, 0) < e.recovery for shard in shards):
-                count += VIOLATED
+            unsealed = {shard for shard in shards if ever.get(shard, 0) < e.recovery}
+            since = max((b.seq for b in history.events[: e.seq] if starts(b) and b.node == e.node), default=-1)
+            lost = all(lost_end(history, {shard}, e.seq, since, ("copy", "seal")) for shard in unsealed)
+            count += (UNJUDGED if lost else VIOLATED) if unsealed else Count()
     return count
 
 

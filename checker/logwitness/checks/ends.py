@@ -12,7 +12,8 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -50,6 +51,17 @@ class _Found(NamedTuple):
     events: tuple[int, ...]
     way: str
     said: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    """Whether all of these nodes lost the end of their records, where one is not enough."""
+
+    nodes: frozenset[int]
+
+    def __call__(self, cut: frozenset[int]) -> bool:
+        """See `Ends.wait`."""
+        return self.nodes <= cut
 
 
 @part
@@ -120,9 +132,11 @@ class Ends:
     def wait(
         self,
         tally: Tally,
-        nodes: Iterable[int],
+        nodes: Collection[int],
         *events: int,
         said: dict[str, object],
+        since: int | Mapping[int, int] = codes.MAX_OFFSET,
+        by: int = codes.NO_NODE,
         way: str = "",
         rests_on: tuple[Kind, ...] = (),
         sign: bool = False,
@@ -131,11 +145,15 @@ class Ends:
     ) -> None:
         """Something is wrong by the last of these events, unless one of these nodes lost the end of its record.
 
-        ``said`` is what its sentence names; ``sign``: only a sign of the node shows it; ``counted``: it is among what
-        is judged already; ``enough``: whether it is explained if some nodes lost the end, where one is not.
+        They may have been cut off ``since`` an event (each, or all of them), or before they record anything more; not
+        ``by`` whom the last event is recorded. ``said`` is what its sentence names; ``sign``: only a sign of the node
+        shows it; ``counted``: it is among what is judged already; ``enough``: whether it is explained if some nodes
+        lost the end, where one is not.
         """
-        going = frozenset(filter(self.goes_on, nodes))
-        self._keep(_Sort(tally, going, frozenset(), enough, rests_on, sign, counted), 1, [_Found(events, way, said)])
+        each = since if isinstance(since, Mapping) else dict.fromkeys(nodes, since)
+        cut = frozenset(node for node in nodes if self.cut_since(node, each[node]))
+        going = frozenset(node for node in nodes if node not in (*cut, by) and self.goes_on(node))
+        self._keep(_Sort(tally, going, cut, enough, rests_on, sign, counted), 1, [_Found(events, way, said)])
 
     def sign(self, node: int, seq: int) -> None:
         """A node records something more: what it did before was not lost."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from loghistory.schema import Kind
-from loghistory.vocabularies.read_path import AnswerWord, HeardWord, RewindWord, ShardWord
+from loghistory.vocabularies.read_path import AnswerWord, HeardWord, NodeWord, RewindWord, ShardWord
 
 from ..codes import FAULT_WIPE, NULL, REASONS, code, lookup, word_code
 from ..columns import Ints
@@ -83,6 +83,7 @@ _OWN = frozenset({*ENDS, *_SIGNS, *_STREAM, Kind.EVENT_LOG, Kind.FAULT, Kind.STR
 _IS_WANTED, _IS_TURN, _IS_SIGN = lookup(_OWN), lookup({*ENDS, Kind.TAKES_PART}), lookup(_SIGNS)
 _RECORD, _DAMAGED = word_code(HeardWord.RECORD), word_code(HeardWord.DAMAGED)
 _NO_RECORDS, _UNSURE, _TRIM = map(word_code, (HeardWord.NO_RECORDS, HeardWord.UNDER_REPLICATED, HeardWord.TRIM))
+_SEQUENCER = word_code(NodeWord.SEQUENCER)
 _LOST, _DONE = REASONS[ShardWord.LOST], word_code(RewindWord.DONE)
 _OLDER, _LATER, _KEPT, _UNRELEASED, _SURE = (1 << bit for bit in range(5))
 """Ways in which an answer may not be so."""
@@ -170,8 +171,8 @@ class _State(NamedTuple):
 _STREAMS, _PAIRS, _PLACES, _FREE, _NAMED = range(5)
 _VERSION, _LOGGED, _TOP, _RELEASED, _RELEASER = range(5, 10)
 """How many streams, pairs and places there are; the first place that is free again; how many of the rows' `ship`
-events were taken; the last version of the event log, and its event; the highest LSN released, the event (-1: none, or
-who did may have released more, which is lost), and who did."""
+events were taken; the last version of the event log, and its event; the highest LSN released, the event (-1: none), and
+who did."""
 
 
 @part
@@ -388,6 +389,7 @@ class ConversationFold(StreamFold[_Rows]):
         shards = _Shards(*(np.full(MOST_SHARDS, 0 if name == "whole" else -1, np.int64) for name in _Shards._fields))
         tables = empty_table(), empty_table(), no_rows(_Asked), no_rows(_Lists)
         self._state = _State(*tables, shards, no_rows(_Way), named, upto, run, self._ends.awaited)
+        self._sequencers: set[int] = set()
 
     def make_room(self, rows: _Rows) -> None:
         """See `StreamFold`."""
@@ -440,10 +442,9 @@ class ConversationFold(StreamFold[_Rows]):
 
     def _turns(self, e: _Rows) -> None:
         """A life begins or ends."""
-        late = e.kind == _TAKES_PART and self._ends.goes_on(e.node)  # nothing says how its last life ended
         cut = self._ends.turn(e.kind, e.node, e.seq)
-        if (cut or late) and e.node == self._state.run[_RELEASER]:
-            self._state.run[_RELEASED] = -1
+        if e.kind == _TAKES_PART and e.f == _SEQUENCER:
+            self._sequencers.add(e.node)
         if not 0 <= e.node < MOST_SHARDS:
             return
         shards = self._state.shards
@@ -488,7 +489,9 @@ class ConversationFold(StreamFold[_Rows]):
         if wrong & _UNRELEASED:
             found = {"lsn": shown(e.last_offset), "bound": shown(int(state.run[_TOP])), **of}
             released, who = int(state.run[_RELEASED]), int(state.run[_RELEASER])
-            self._ends.wait(so, (who,), released, start, e.seq, way="unreleased", counted=True, said=found)
+            shows, since = (released, start, e.seq), self._ends.began(who, released)
+            nodes = {*self._sequencers, who}
+            self._ends.wait(so, nodes, *shows, since=since, way="unreleased", counted=True, said=found)
         if wrong & _SURE:
             so.violation(int(shards.began[e.peer]), start, e.seq, way="sure", lsn=shown(e.offset), **of)
 

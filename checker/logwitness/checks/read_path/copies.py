@@ -16,11 +16,12 @@ from typing import NamedTuple
 import numpy as np
 
 from loghistory.schema import Kind
-from loghistory.vocabularies.read_path import GapWord, HeardWord, RecordWord, RewindWord, ShardWord
+from loghistory.vocabularies.read_path import GapWord, HeardWord, NodeWord, RecordWord, RewindWord, ShardWord
 
 from ..codes import FAULT_WIPE, INVOKE, MAX_OFFSET, NULL, REASONS, RECORDS, code, lookup, word_code
 from ..columns import Ints
-from ..contract import Check, Family, Setting
+from ..contract import Check, Family, Setting, Tally, Verdicts
+from ..ends import ENDS, NOBODY, Ends, awaited_at
 from ..hashing import all_grown
 from ..kernel import kernel, part
 from .held import NOWHERE, Held, copied, copy_at, drop, lsn_row, nothing_held, place_in_order, put, with_copies
@@ -30,8 +31,10 @@ from .nodesets import (
     MOST_SHARDS,
     UNAVAILABLE,
     UNDERREPLICATION,
+    Enough,
     Nodesets,
     Places,
+    Told,
     lsns_said,
     mask_of,
     members,
@@ -115,6 +118,7 @@ _OWN = (
     *(Kind.ACKNOWLEDGE, Kind.STREAM_SETTINGS, Kind.STREAM_HEARD, Kind.STREAM_REWIND, Kind.STREAM_RECORD),
     *(Kind.STREAM_GAP, Kind.SHIP, Kind.RELEASE),
 )
+_SIGNS = lookup({Kind.COPY, Kind.PURGE, Kind.TRIM_POINT, Kind.SHIP, Kind.ACKNOWLEDGE, Kind.RELEASE, Kind.RECOVER})
 _NODESET, _EVENT_LOG, _FAULT, _TAKES_PART, _COPY, _PURGE, _TRIM_POINT, _RECOVER = map(code, _OWN[:8])
 _ACKNOWLEDGE, _SETTINGS, _HEARD, _REWIND, _RECORD, _GAP, _SHIP, _RELEASE = map(code, _OWN[8:])
 _LOST, _DATA = REASONS[ShardWord.LOST], RECORDS[RecordWord.DATA]
@@ -127,7 +131,8 @@ _DRAIN, _ABORT = "drain", "abort"
 _ROT = "rot"
 """The fault that spoils copies where they lie; of which ones nobody knows until they are read."""
 _AGREE = CHECKS.index(AGREE)
-_IS_WANTED = lookup({*_OWN, Kind.INVOKE})
+_IS_WANTED, _IS_END = lookup({*_OWN, *ENDS, Kind.INVOKE}), lookup(ENDS)
+_SEQUENCER = word_code(NodeWord.SEQUENCER)
 _LEFT = frozenset({_NODESET, _EVENT_LOG, _FAULT, _TAKES_PART, _PURGE, _RECOVER, _SETTINGS, _REWIND, _GAP})
 
 
@@ -173,6 +178,7 @@ class _State(NamedTuple):
     good: Ints  # the last known good LSN of each
     lowest: Ints  # by shard: where copies that it may give up begin
     run: Ints
+    awaited: Ints  # `Ends`
 
 
 _EMPTY, _ANY, _LOSS_SEQ, _UPTO, _TRIMMED, _COPIED = range(6)
@@ -289,6 +295,8 @@ def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> 
         kind, lsn, seq = rows.kind[i], rows.offset[i], rows.seq[i]
         if not _IS_WANTED[kind]:
             continue
+        if _SIGNS[kind] and state.awaited[awaited_at(rows.node[i])]:
+            return i
         if kind == _RECORD:
             row = lsn_row(held.lsns, lsn)
             judged[0] += row >= 0 and records.ever[row] != 0
@@ -332,6 +340,17 @@ class _Reader:
     bridges: set[int] = field(default_factory=set)
 
 
+@dataclass(frozen=True, slots=True)
+class _Agree:
+    """Whether shards have the same at an LSN, but for those that may have stored something else last."""
+
+    copies: frozenset[tuple[int, tuple[int, int]]]
+
+    def __call__(self, cut: frozenset[int]) -> bool:
+        """See `Ends.wait`; these shards were cut off."""
+        return len({copy for node, copy in self.copies if node not in cut}) < 2
+
+
 class CopyFold(StreamFold[_Rows]):
     """Follows the copies of every shard; see the module."""
 
@@ -347,14 +366,21 @@ class CopyFold(StreamFold[_Rows]):
         self._nodesets = Nodesets(setting.words)
         none = np.zeros(0, dtype=np.int64)
         run, lowest = np.array([0, 0, -1, 0, -1, 0], dtype=np.int64), np.zeros(MOST_SHARDS + 1, dtype=np.int64)
-        self._state = _State(nothing_held(), no_rows(_Records), none, none, lowest, run)
+        self._ends = Ends()
+        self._sequencers: set[int] = set()
+        self._told = Told(self._nodesets.places)
+        self._state = _State(nothing_held(), no_rows(_Records), none, none, lowest, run, self._ends.awaited)
         self._recovered_by: dict[int, tuple[int, int]] = {}  # by epoch: the last known good LSN, the event
         self._written: dict[int, set[int]] = {}  # by LSN: the runs of recoveries that stored data there
         self._stored: dict[tuple[int, int], int] = {}  # by LSN and run: the shards that ever had what it wrote there
         self._nothing: dict[tuple[int, int], int] = {}  # by LSN and shard: the last event by which one left nothing
+        self._recoverers: dict[int, int] = {}  # by epoch: since when the node lived that recovered it first
+        self._unsure: set[int] = set()  # LSNs that a recovery settled, as shards say that may have had other copies
         self._readers: dict[int, _Reader] = {}
         self._statuses: Mapping[int, int] = {}
         self._plan = -1  # the event since which donors do what they do
+        self._plans: list[int] = []  # and all those
+        self._emptied: dict[int, int] = {}  # by shard: the last event by which its disk was lost
         self._drained = 0  # the shards that are drained while they are up, as a set
 
     def make_room(self, rows: _Rows) -> None:
@@ -372,8 +398,13 @@ class CopyFold(StreamFold[_Rows]):
 
     def take(self, e: _Rows) -> None:
         """See `StreamFold`."""
-        if e.kind == _TAKES_PART:
-            self._begun |= mask_of((e.node,))
+        if _SIGNS[e.kind] and self._ends.awaited[awaited_at(e.node)]:
+            self._ends.sign(e.node, e.seq)
+            state = self._state._replace(awaited=NOBODY)
+            if _skim.plain(_Rows(*([cell] for cell in e)), 0, self._nodesets.places, state, self.judged):
+                return
+        if e.kind == _TAKES_PART or _IS_END[e.kind]:
+            self._turns(e)
         if e.kind in (_HEARD, _REWIND, _SETTINGS, INVOKE):
             self._hears(e)
         elif e.kind == _COPY:
@@ -382,6 +413,7 @@ class CopyFold(StreamFold[_Rows]):
             self._gap(e)
         elif e.kind == _NODESET:
             self._nodesets.learn(e.epoch, e.value)
+            self._told = Told(self._nodesets.places)
         elif e.kind == _RECOVER:
             self._recovered(e)
         elif e.kind == _SHIP:
@@ -390,6 +422,19 @@ class CopyFold(StreamFold[_Rows]):
             self._releases(e)
         else:
             self._goes(e)
+
+    def _turns(self, e: _Rows) -> None:
+        """The life of a node begins or ends."""
+        self._ends.turn(e.kind, e.node, e.seq)
+        if e.kind == _TAKES_PART:
+            self._begun |= mask_of((e.node,))
+            if e.f == _SEQUENCER:
+                self._sequencers.add(e.node)
+
+    def _others(self, epoch: int, having: int) -> list[int]:
+        """The other shards on which what is in an epoch may lie."""
+        nodeset = self._nodesets.of(epoch)
+        return [*members(nodeset.shards & ~having)] if nodeset is not None else []
 
     # -- copies go -----------------------------------------------------------------------------------------------------
 
@@ -403,6 +448,7 @@ class CopyFold(StreamFold[_Rows]):
             self._rotten = True
         elif (e.kind == _FAULT and e.f == FAULT_WIPE) or (e.kind == _TAKES_PART and e.reason == _LOST):
             self._lose(e.node, NULL, MAX_OFFSET, e.seq)
+            self._emptied[e.node] = e.seq
 
     def _purges(self, e: _Rows) -> None:
         """A shard deletes what a recovery has settled without it: that leaves enough copies of what was acknowledged
@@ -415,12 +461,22 @@ class CopyFold(StreamFold[_Rows]):
         for lsn, row in before:
             tally.judged += 1
             if not self._is_enough(lsn, row):
-                found = {"node": e.node, "lsn": shown(lsn), "value": int(state.records.value[row])}
-                shards, seq = [*members(_holders(state, row))], int(state.records.seq[row])
-                tally.violation(seq, *copied(state.held, row, shards), e.seq, way="purged", shards=shards, **found)
+                self._has_few(tally, e.seq, lsn, row, way="purged", said={"node": e.node})
 
     def _is_enough(self, lsn: int, row: int) -> bool:
         return satisfied(self._nodesets.places, lsn, _holders(self._state, row))
+
+    def _has_few(self, tally: Tally, seq: int, lsn: int, row: int, *, way: str, said: dict[str, object]) -> None:
+        """What was acknowledged has too few copies now, unless others have one and lost the end of their records."""
+        state, shards = self._state, _holders(self._state, row)
+        acknowledged, epoch, having = int(state.records.seq[row]), epoch_of(lsn), [*members(shards)]
+        said |= {"value": int(state.records.value[row]), "lsn": shown(lsn), "shards": having}
+        others, enough = self._others(epoch, shards | int(state.run[_EMPTY])), Enough(self._told, epoch, shards)
+        events = (acknowledged, *copied(state.held, row, having), seq)
+        # Only donors and recoveries have stored it since; and what was on a disk that was lost is gone.
+        began = next((plan for plan in self._plans if plan > acknowledged), seq) if way == "few" else acknowledged
+        since = {shard: max(began, self._emptied.get(shard, -1)) for shard in others}
+        self._ends.wait(tally, others, *events, since=since, enough=enough, way=way, counted=True, said=said)
 
     def _lose(self, node: int, first: int, last: int, seq: int) -> None:
         full = self._status(node) == FULLY_AUTHORITATIVE
@@ -439,6 +495,7 @@ class CopyFold(StreamFold[_Rows]):
             _become_empty.form(self.compiled)(self._state, places, e.seq)
         elif _away(before) != _away(self._statuses) or self._drains(e, before):
             self._plan = e.seq
+            self._plans.append(e.seq)
         self._drained &= mask_of(s for s in members(self._drained) if self._status(s) == FULLY_AUTHORITATIVE)
 
     def _status(self, shard: int) -> int:
@@ -479,10 +536,7 @@ class CopyFold(StreamFold[_Rows]):
         next_of, place = _not_copied.form(self.compiled), NOWHERE
         while (place := next_of(state, places, place + 1, full, self._plan, self.judged)) != NOWHERE:
             lsn, row = int(state.held.lsns.order[place]), int(state.held.lsns.rows[place])
-            shards, value = [*members(_holders(state, row))], int(state.records.value[row])
-            found = {"value": value, "lsn": shown(lsn), "empty": new, "shards": shards}
-            events = int(state.records.seq[row]), *copied(state.held, row, shards), e.seq
-            tally.violation(*events, way="few", **found)
+            self._has_few(tally, e.seq, lsn, row, way="few", said={"empty": new})
 
     def _copies(self, lsn: int) -> dict[int, tuple[int, int]]:
         """What lies at an LSN, by shard: what it is, and its value."""
@@ -493,6 +547,10 @@ class CopyFold(StreamFold[_Rows]):
             found[int(held.copies.node[place])] = int(held.copies.record[place]), int(held.copies.value[place])
             place = int(held.copies.next[place])
         return found
+
+    def _unsure_of(self, row: int, node: int, began: int) -> bool:
+        """Whether a shard may have stored another copy since a recovery began, and lost that with its record's end."""
+        return self._ends.cut_since(node, max(began, *copied(self._state.held, row, (node,))))
 
     def _between(self, first: int, last: int) -> Iterator[tuple[int, int]]:
         """The LSNs from one to another, each with its row."""
@@ -512,8 +570,12 @@ class CopyFold(StreamFold[_Rows]):
             tally = self.tallies[AGREE.id]
             tally.judged += 1
             if e.record == _DATA and not any(before < run < e.recovery for run in written):
-                found = {"run": e.recovery, "node": e.node, "lsn": shown(e.offset), "before": before}
-                tally.violation(self._nothing[e.offset, e.node], e.seq, way="beaten", value=e.value, **found)
+                said: dict[str, object] = {"run": e.recovery, "node": e.node, "lsn": shown(e.offset), "before": before}
+                said["value"], since = e.value, self._nothing[e.offset, e.node]
+                others = self._others(epoch_of(e.offset), 0)
+                self._ends.wait(
+                    tally, others, since, e.seq, since=since, by=e.node, way="beaten", counted=True, said=said
+                )
         self._stored[e.offset, e.recovery] = self._stored.get((e.offset, e.recovery), 0) | mask_of((e.node,))
         if e.record == _DATA:
             written.add(e.recovery)
@@ -523,18 +585,23 @@ class CopyFold(StreamFold[_Rows]):
 
     def _recovered(self, e: _Rows) -> None:
         tally, epoch, shards, records = self.tallies[AGREE.id], e.epoch, max(e.shards, 0), self._state.records
-        first = max(e.offset, epoch << 32) + 1
+        first, began = max(e.offset, epoch << 32) + 1, self._ends.began(e.node, e.seq)
+        self._recoverers.setdefault(epoch, began)
         for lsn, row in self._between(first, min(e.last_offset, (epoch + 1 << 32) - 1)):
             copies = self._copies(lsn).items()
             found = {node: copy for node, copy in copies if 0 <= node < MOST_SHARDS and shards >> node & 1}
             tally.judged += bool(found)
+            sure = {node: copy for node, copy in found.items() if not self._unsure_of(row, node, began)}
             if len({*found.values()}) > 1:
                 events = *copied(self._state.held, row, found), e.seq
-                tally.violation(*events, way="differ", epoch=epoch, lsn=shown(lsn), shards=sorted(found))
+                said: dict[str, object] = {"epoch": epoch, "lsn": shown(lsn), "shards": sorted(found)}
+                same = _Agree(frozenset(sure.items()))
+                self._ends.wait(tally, sure, *events, enough=same, way="differ", counted=True, said=said)
             self._replicates(e, lsn)
             if found:
                 records.settled[row] = e.seq
-                records.record[row], records.left[row] = next(iter(found.values()))
+                records.record[row], records.left[row] = next(iter((sure or found).values()))
+                (self._unsure.discard if sure else self._unsure.add)(lsn)
         good = first - 1 if e.last_offset > epoch << 32 else (epoch + 1 << 32) - 1
         if epoch in self._recovered_by:
             return
@@ -557,10 +624,13 @@ class CopyFold(StreamFold[_Rows]):
         if unseen and not enough and satisfied(self._nodesets.places, lsn, stored | unseen):
             tally.unjudged += 1  # a shard of which nothing is recorded may have stored it
             return
-        tally.judged += 1
-        if not enough:
-            found = {"epoch": e.epoch, "run": e.recovery, "lsn": shown(lsn), "shards": [*members(stored)]}
-            tally.violation(e.seq, way="few", **found)
+        if enough:
+            tally.judged += 1
+            return
+        others, since = [*members(max(e.shards, 0) & ~stored & ~unseen)], self._ends.began(e.node, e.seq)
+        said: dict[str, object] = {"epoch": e.epoch, "run": e.recovery, "lsn": shown(lsn)}
+        said["shards"], by = [*members(stored)], Enough(self._told, e.epoch, stored | unseen)
+        self._ends.wait(tally, others, e.seq, since=since, enough=by, way="few", said=said)
 
     def _ships(self, e: _Rows) -> None:
         """What a shard ships of a recovered epoch is what recovery left there (read-path.md#release-needs-recovery)."""
@@ -570,16 +640,22 @@ class CopyFold(StreamFold[_Rows]):
             copy = self._copies(lsn).get(e.node) if lsn > good else None
             if copy is not None:
                 row = lsn_row(self._state.held.lsns, lsn)
+                other = records.settled[row] < 0 or copy != (records.record[row], records.left[row])
+                unsure = lsn in self._unsure or self._unsure_of(row, e.node, self._recoverers[epoch_of(lsn)])
+                if other and unsure:
+                    tally.unjudged += 1  # one of them may have had another copy at the end of its record
+                    continue
                 tally.judged += 1
-                if records.settled[row] < 0 or copy != (records.record[row], records.left[row]):
+                if other:
                     tally.violation(seq, e.seq, way="shipped", node=e.node, lsn=shown(lsn))
 
     def _releases(self, e: _Rows) -> None:
         """Not all epochs before it are recovered (read-path.md#activation)."""
-        tally = self.tallies[AGREE.id]
-        tally.judged += 1
-        found = {"node": e.node, "epoch": int(self._state.run[_UPTO]) + 1, "lsn": shown(e.offset)}
-        tally.violation(e.seq, way="released", **found)
+        tally, upto = self.tallies[AGREE.id], int(self._state.run[_UPTO])
+        found: dict[str, object] = {"node": e.node, "epoch": upto + 1, "lsn": shown(e.offset)}
+        # Whoever recovered that epoch may have been cut off before its record said so; it did so after the one before.
+        nodes, since = self._sequencers, self._recovered_by.get(upto, (0, -1))[1]
+        self._ends.wait(tally, nodes, e.seq, since=since, by=e.node, way="released", said=found)
 
     # -- readers -------------------------------------------------------------------------------------------------------
 
@@ -648,6 +724,11 @@ class CopyFold(StreamFold[_Rows]):
         between = epoch_of(lsn) != epoch_of(last + 1) or (begins and esn_of(last + 1) <= reader.in_flight)
         return between and lsn not in reader.bridges
 
+    def finish(self) -> Verdicts:
+        """See `StreamFold`."""
+        self._ends.over()
+        return super().finish()
+
 
 def _away(statuses: Mapping[int, int]) -> int:
     """The shards that are being rebuilt: when they change, donors begin anew (read-path.md#rebuilding-donors)."""
@@ -664,7 +745,7 @@ _WORDS = {_HOLE: "hole", _LOSS: "loss"}
 FAMILY = Family(
     "read_path_copies",
     CHECKS,
-    frozenset({*_OWN, Kind.INVOKE}),
+    frozenset({*_OWN, *ENDS, Kind.INVOKE}),
     (
         *("node", "op", "peer", "f", "offset", "last_offset", "value", "record", "epoch", "recovery"),
         *("shards", "reason"),

@@ -5,7 +5,9 @@ Sources: read-path.md#invariants, read-path.md#loop-until-stuck.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -110,12 +112,12 @@ REJECTED = Check(
 CHECKS = (TILING, AS_APPENDED, RELEASED, TRIMMED, HOLES, END, REJECTED)
 
 _OF_STREAMS = (Kind.STREAM_RECORD, Kind.STREAM_GAP, Kind.STREAM_REJECT, Kind.STREAM_REWIND, Kind.STREAM_HEARD)
-_OF_NODES = (Kind.ACKNOWLEDGE, Kind.RELEASE, Kind.TRIM_POINT, Kind.TAKES_PART)
+_OF_NODES = (Kind.ACKNOWLEDGE, Kind.RELEASE, Kind.TRIM_POINT, Kind.TAKES_PART, Kind.COPY, Kind.SHIP)
 _KINDS = frozenset({Kind.INVOKE, Kind.OK, *_OF_NODES, *ENDS, *_OF_STREAMS})
 _RECORD, _GAP, _REJECT, _REWIND, _HEARD = map(code, _OF_STREAMS)
-_ACKNOWLEDGE, _RELEASE, _TRIM_POINT, _TAKES_PART = map(code, _OF_NODES)
-_SIGNS = (_ACKNOWLEDGE, _RELEASE)
-_SEQUENCER = word_code(NodeWord.SEQUENCER)
+_ACKNOWLEDGE, _RELEASE, _TRIM_POINT, _TAKES_PART, _COPY, _SHIP = map(code, _OF_NODES)
+_SIGNS = (_ACKNOWLEDGE, _RELEASE, _TRIM_POINT, _COPY, _SHIP)
+_SEQUENCER, _SHARD, _SAID_TRIM = word_code(NodeWord.SEQUENCER), word_code(NodeWord.SHARD), word_code(HeardWord.TRIM)
 _REFUSALS = (GAP[GapWord.ACCESS], GAP[GapWord.NOT_IN_CONFIG])
 _HOLE, _LOSS, _TRIM, _BRIDGE = (GAP[each] for each in (GapWord.HOLE, GapWord.DATALOSS, GapWord.TRIM, GapWord.BRIDGE))
 _OF_RECORDS = [CHECKS.index(check) for check in (TILING, AS_APPENDED, RELEASED, END)]
@@ -196,9 +198,9 @@ class _State(NamedTuple):
 
 _USED_OPS, _USED_LSNS, _USED_EPOCHS, _USED_APPENDS, _USED_VALUES = range(5)
 """How many rows there are."""
-_TOP, _TOP_SEQ, _GIVEN_UP, _GIVEN_UP_SEQ, _TO_TRIM, _TO_TRIM_SEQ, _RELEASER = range(5, 12)
+_TOP, _TOP_SEQ, _GIVEN_UP, _GIVEN_UP_SEQ, _TO_TRIM, _TO_TRIM_SEQ, _RELEASER, _STORED = range(5, 13)
 """The highest LSN that a sequencer released, that a shard gave up and that a client asked to trim, and their
-events; who released the first."""
+events; who released the first; the highest LSN of which a shard has a copy (-1: none is recorded)."""
 
 
 @part
@@ -283,17 +285,15 @@ def _skim(rows: _Rows, at: int, state: _State, judged: Ints) -> int:
             state.streams.next[stream], state.streams.before[stream] = last + 1, seq
         elif kind == _HEARD:
             known = _lsn_known(state, lsn) if f == _SENT and value != NULL else -1
-            if rows.record[i] == BRIDGE or (known >= 0 and state.known.value[known] != value):
+            if rows.record[i] == BRIDGE or f == _SAID_TRIM or (known >= 0 and state.known.value[known] != value):
                 return i
         elif kind == INVOKE:
-            if f == F_READ:
+            if f in (F_READ, _F_TRIM):
                 return i
             if f == F_APPEND:
                 append = row_of(state.appends, state.run[_USED_APPENDS:], op)
                 state.asked.value[append], state.asked.waits[append] = value, 1
                 row_of(state.written, state.run[_USED_VALUES:], value)
-            elif f == _F_TRIM and lsn != NULL:
-                _raise(state, _TO_TRIM, lsn, seq)
         elif kind == OK:
             append = state.appends.rows[place_of(state.appends, op)]
             if f == F_APPEND and append >= 0 and state.asked.waits[append]:
@@ -316,9 +316,22 @@ def _skim(rows: _Rows, at: int, state: _State, judged: Ints) -> int:
                 if lsn > state.run[_TO_TRIM] or (state.run[_TOP_SEQ] >= 0 and lsn > state.run[_TOP]):
                     return i
                 judged[_TRIMS] += 1
-        else:
+        elif kind == _COPY:
+            state.run[_STORED] = max(state.run[_STORED], lsn)
+        elif kind != _SHIP:
             return i
     return len(rows.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class _Both:
+    """Whether one of these sequencers was cut off, and another node, a shard."""
+
+    sequencers: frozenset[int]
+
+    def __call__(self, cut: frozenset[int]) -> bool:
+        """See `Ends.wait`; these nodes were cut off."""
+        return bool(cut & self.sequencers and cut - self.sequencers)
 
 
 class DeliveryFold(StreamFold[_Rows]):
@@ -329,9 +342,12 @@ class DeliveryFold(StreamFold[_Rows]):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, _Rows)
-        run = np.array([0, 0, 0, 0, 0, 0, -1, 0, -1, 0, -1, -1], dtype=np.int64)
+        run = np.array([0, 0, 0, 0, 0, 0, -1, 0, -1, 0, -1, -1, -1], dtype=np.int64)
         self._ends = Ends()
         self._sequencers: set[int] = set()
+        self._shards: set[int] = set()
+        self._wishes: list[tuple[int, int]] = []  # up to where clients asked to trim, farther each time, and the events
+        self._trims: dict[int, dict[int, int]] = {}  # by stream and shard: up to where it said that it has trimmed
         self._state = _State(
             empty_table(),
             no_rows(_Streams),
@@ -372,6 +388,11 @@ class DeliveryFold(StreamFold[_Rows]):
             one = _Rows(*([cell] for cell in e))
             if _skim.plain(one, 0, self._state._replace(awaited=NOBODY), self.judged):
                 return
+        if e.kind == INVOKE and e.f == _F_TRIM:
+            if e.offset != NULL and (not self._wishes or e.offset > self._wishes[-1][0]):
+                _raise(self._state, _TO_TRIM, e.offset, e.seq)
+                self._wishes.append((e.offset, e.seq))
+            return
         takes = _TAKES.get(e.kind)
         if takes is not None:
             takes(self, e)
@@ -382,6 +403,7 @@ class DeliveryFold(StreamFold[_Rows]):
             self._delivered(stream, e)
         elif e.kind == INVOKE:
             self._bridges.pop(e.op, None)
+            self._trims.pop(e.op, None)
             for name, column in zip(streams._fields, streams, strict=True):
                 column[stream] = _blank(name)
             streams.next[stream], streams.before[stream] = e.offset, e.seq
@@ -394,7 +416,10 @@ class DeliveryFold(StreamFold[_Rows]):
             streams.rejected_seq[stream] = e.seq
 
     def _heard(self, e: _Rows) -> None:
-        """A bridge record, or a record that is another one than was appended."""
+        """A bridge record, or a record that is another one than was appended; or that something is trimmed."""
+        if e.f == _SAID_TRIM:
+            trims = self._trims.setdefault(e.op, {})
+            trims[e.peer] = max(trims.get(e.peer, -1), e.last_offset)
         if e.record == BRIDGE:
             self._bridges.setdefault(e.op, set()).add(e.offset)
         row = _lsn_known(self._state, e.offset) if e.f == _SENT and e.value != NULL else -1
@@ -436,30 +461,42 @@ class DeliveryFold(StreamFold[_Rows]):
         tally, run = self.tallies[TRIMMED.id], self._state.run
         way, which = ("unasked", _TO_TRIM) if e.offset > run[_TO_TRIM] else ("unreleased", _TOP)
         bound, seq = run[which : which + 2].tolist()
-        found = {"way": way, "node": e.node, "lsn": shown(e.offset), "bound": shown(bound)}
+        found: dict[str, object] = {"way": way, "node": e.node, "lsn": shown(e.offset), "bound": shown(bound)}
         if way == "unreleased":
-            self._unreleased(tally, seq, e.seq, **found)
+            self._unreleased(tally, e.offset, seq, e.seq, found)
             return
         tally.judged += 1
-        tally.violation(seq, e.seq, **found)
+        tally.violation(seq, e.seq, **found)  # type: ignore[arg-type]
 
     def _turns(self, e: _Rows) -> None:
         """The life of a node begins or ends."""
         self._ends.turn(e.kind, e.node, e.seq)
-        if e.kind == _TAKES_PART and e.f == _SEQUENCER:
-            self._sequencers.add(e.node)
+        if e.kind == _TAKES_PART and e.f in (_SEQUENCER, _SHARD):
+            (self._sequencers if e.f == _SEQUENCER else self._shards).add(e.node)
 
-    def _unreleased(self, tally: Tally, released: int, seq: int, **found: Any) -> None:  # noqa: ANN401
+    def _unreleased(self, tally: Tally, lsn: int, released: int, seq: int, said: dict[str, object]) -> None:
         """More is used than is known to be released: a sequencer that was cut off may have released that last.
 
-        Not if a later life released the highest LSN: its epoch was given away later, and is a higher one.
+        Not if a later life released the highest LSN: its epoch was given away later, and is a higher one. Nor did it
+        release what no shard has stored, unless one of these was cut off as well.
         """
-        ends, releaser = self._ends, int(self._state.run[_RELEASER])
-        nodes, began = {*self._sequencers, releaser}, ends.began(releaser, released)
-        if any(ends.cut_since(node, began) for node in nodes):
-            tally.unjudged += 1
-        else:
-            ends.wait(tally, nodes, released, seq, way=found.pop("way", ""), said=found)
+        run, way = self._state.run, str(said.pop("way", ""))
+        nodes, began = {*self._sequencers, int(run[_RELEASER])}, self._ends.began(int(run[_RELEASER]), released)
+        beyond = 0 <= run[_STORED] < lsn
+        enough = _Both(frozenset(nodes)) if beyond else bool
+        among = nodes | self._shards if beyond else nodes
+        self._ends.wait(tally, among, released, seq, since=began, enough=enough, way=way, said=said)
+
+    def _untrimmed(self, e: _Rows, given_up: int, said: dict[str, object]) -> None:
+        """More is passed over than shards are known to have given up: one that was cut off may have done so last."""
+        told = [shard for shard, lsn in self._trims.get(e.op, {}).items() if lsn >= e.last_offset]
+        tally, place = self.tallies[TRIMMED.id], bisect_left(self._wishes, (e.last_offset, -1))
+        asked = self._wishes[place][1] if place < len(self._wishes) else e.seq if self._wishes else -1
+        if self._shards and not self._shards.issuperset(told):
+            tally.unjudged += 1  # of one that says so nothing is recorded
+            return
+        nodes = told or self._shards if asked < e.seq else ()
+        self._ends.wait(tally, nodes, given_up, e.seq, since=asked, way="passed", said=said)
 
     def _stream(self, op: int) -> int:
         """The row of a stream."""
@@ -488,25 +525,25 @@ class DeliveryFold(StreamFold[_Rows]):
         if is_record or gap in (_HOLE, _LOSS):
             self._within(RELEASED, _TOP, e)
         elif gap == _TRIM:
-            self._within(TRIMMED, _GIVEN_UP, e, way="passed")
+            self._within(TRIMMED, _GIVEN_UP, e)
         if is_record:
             self._holes_or_record(e.offset, e.seq)
         elif gap == _HOLE or (gap == _BRIDGE and e.offset in self._bridges.get(e.op, ())):
             self._nothing_there(e.offset, e.seq, hole=gap == _HOLE)
 
-    def _within(self, check: Check, which: int, e: _Rows, **way: str) -> None:
+    def _within(self, check: Check, which: int, e: _Rows) -> None:
         """What is delivered goes no further than the highest LSN that somebody told of, if anybody did."""
         tally, (bound, seq) = self.tallies[check.id], self._state.run[which : which + 2].tolist()
         if seq < 0:
             tally.unjudged += 1
             return
-        found = {"op": e.op, "lsn": shown(e.last_offset), "bound": shown(bound), **way}
-        if e.last_offset > bound and which == _TOP:
-            self._unreleased(tally, seq, e.seq, **found)
-            return
-        tally.judged += 1
-        if e.last_offset > bound:
-            tally.violation(seq, e.seq, **found)
+        found: dict[str, object] = {"op": e.op, "lsn": shown(e.last_offset), "bound": shown(bound)}
+        if e.last_offset <= bound:
+            tally.judged += 1
+        elif which == _TOP:
+            self._unreleased(tally, e.last_offset, seq, e.seq, found)
+        else:
+            self._untrimmed(e, seq, found)
 
     def _in_order(self, stream: int, e: _Rows) -> None:
         tiling, end, streams = self.tallies[TILING.id], self.tallies[END.id], self._state.streams

@@ -10,6 +10,7 @@ read-path.md#f-majority-verdict.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain
 from typing import NamedTuple
@@ -289,3 +290,26 @@ def _all_said(texts: Sequence[str | None], first: Ints, last: Ints) -> tuple[Int
     within = (first[of] <= named) & (named <= last[of])
     ends = np.cumsum(np.bincount(of[within], minlength=len(said)))
     return named[within], np.concatenate((np.zeros(1, dtype=np.int64), ends.astype(np.int64)))
+
+
+class Told:
+    """What is known of nodesets by then; two are the same if nothing was told between."""
+
+    def __init__(self, places: Places) -> None:
+        self.places = places
+
+
+@dataclass(frozen=True, slots=True)
+class Enough:
+    """Whether there are enough copies of what is in an epoch, if shards that lost the end of their records have one.
+
+    Those of ``having`` have one, or may.
+    """
+
+    told: Told
+    epoch: int
+    having: int
+
+    def __call__(self, cut: Iterable[int]) -> bool:
+        """See `Ends.wait`; these shards were cut off."""
+        return satisfied(self.told.places, self.epoch << 32, self.having | mask_of(cut))

@@ -7,7 +7,6 @@ Sources: read-path.md#replication-property, read-path.md#append-waves, read-path
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ from ..contract import Check, Family, Setting, Verdicts
 from ..ends import ENDS, NOBODY, Ends, awaited_at
 from ..hashing import Table, all_grown, empty_table, grown, place_of, roomy, row_of
 from ..kernel import kernel, part
-from .nodesets import MOST_SHARDS, Nodesets, Places, mask_of, members, satisfied
+from .nodesets import MOST_SHARDS, Enough, Nodesets, Places, Told, mask_of, members, satisfied
 from .protocol import READ_PATH, Cells, StreamFold, epoch_of, no_rows, shown
 
 HOLDS = Check(
@@ -163,27 +162,6 @@ def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> 
     return len(rows.kind)
 
 
-class _Told:
-    """What is known of nodesets by now."""
-
-    def __init__(self, places: Places) -> None:
-        self.places = places
-
-
-@dataclass(frozen=True, slots=True)
-class _Enough:
-    """Whether what was acknowledged in an epoch has enough copies, if shards that may lack one in their record have it:
-    those of ``having`` have one, or may."""
-
-    told: _Told
-    epoch: int
-    having: int
-
-    def __call__(self, cut: frozenset[int]) -> bool:
-        """See `Ends.wait`; these shards were cut off."""
-        return satisfied(self.told.places, self.epoch << 32, self.having | mask_of(cut))
-
-
 class PlacementFold(StreamFold[_Rows]):
     """Judges how many copies there are; see the module."""
 
@@ -193,7 +171,7 @@ class PlacementFold(StreamFold[_Rows]):
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, _Rows)
         self._nodesets = Nodesets(setting.words)
-        self._told = _Told(self._nodesets.places)
+        self._told = Told(self._nodesets.places)
         released, used = np.zeros(0, dtype=np.int64), np.zeros(2, dtype=np.int64)
         self._ends = Ends()
         tables = empty_table(), no_rows(_Known), empty_table()
@@ -248,7 +226,7 @@ class PlacementFold(StreamFold[_Rows]):
     def _learns(self, e: _Rows) -> None:
         """A nodeset, which names its shards twice."""
         self._nodesets.learn(e.epoch, e.value)
-        self._told = _Told(self._nodesets.places)
+        self._told = Told(self._nodesets.places)
         nodeset, named = self._nodesets.of(e.epoch), max(e.shards, 0)
         if nodeset is not None and nodeset.shards != named:
             tally, found = self.tallies[HOLDS.id], {"shards": [*members(named)], "others": [*members(nodeset.shards)]}
@@ -275,20 +253,18 @@ class PlacementFold(StreamFold[_Rows]):
         having &= named
         # In a record that shows who takes part, a shard of which it shows nothing may have stored what it does not say,
         # and so may one that was cut off since the sequencer began.
-        missing, began = named & ~having & self._begun, self._ends.began(e.node, e.seq)
-        cut = mask_of(shard for shard in members(missing) if self._ends.cut_since(shard, began))
-        left = [*members(missing & ~cut)]
+        missing, began = [*members(named & ~having & self._begun)], self._ends.began(e.node, e.seq)
         found: dict[str, object] = {"node": e.node, "lsn": shown(e.offset), "value": e.value}
         if satisfied(self._nodesets.places, e.offset, having):
             tally.judged += 1
-            tally.unjudged += cut.bit_count()
-            for shard in left:
-                self._ends.wait(tally, (shard,), e.seq, way="named", counted=True, said=found | {"shards": [shard]})
+            for shard in missing:
+                said = found | {"shards": [shard]}
+                self._ends.wait(tally, (shard,), e.seq, since=began, way="named", counted=True, said=said)
             return
         unseen = named & ~having & ~self._begun if self._begun else 0
-        enough = _Enough(self._told, epoch_of(e.offset), having | unseen | cut)
+        enough = Enough(self._told, epoch_of(e.offset), having | unseen)
         found |= {"shards": [*members(having)]}
-        self._ends.wait(tally, left, e.seq, way="copies", enough=enough, said=found)
+        self._ends.wait(tally, missing, e.seq, since=began, way="copies", enough=enough, said=found)
 
     def _releases(self, e: _Rows) -> None:
         """Not all of what is released was acknowledged, or it cannot be told; or it is of another epoch."""
@@ -336,8 +312,8 @@ class PlacementFold(StreamFold[_Rows]):
         if ended:
             tally.unjudged += 1
             return
-        nodes = (node,) if ended is None and node != e.node else ()
-        self._ends.wait(tally, nodes, e.seq, way="good", said=found)
+        nodes = (node,) if ended is None else ()
+        self._ends.wait(tally, nodes, e.seq, by=e.node, way="good", said=found)
 
     def _passes_over(self, e: _Rows) -> None:
         slow = max(e.shards, 0)

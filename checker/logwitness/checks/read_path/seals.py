@@ -17,7 +17,8 @@ from loghistory.vocabularies.read_path import ShardWord
 
 from ..codes import FAULT_WIPE, REASONS, code, lookup
 from ..columns import Ints
-from ..contract import Check, Family, Setting
+from ..contract import Check, Family, Setting, Verdicts
+from ..ends import ENDS, NOBODY, All, Ends, awaited_at
 from ..hashing import Table, all_grown, empty_table, roomy, row_of
 from ..kernel import kernel, part
 from .nodesets import MOST_SHARDS, members
@@ -43,11 +44,12 @@ KEPT = Check(
 CHECKS = (KEPT,)
 
 _OWN = (Kind.COPY, Kind.SEAL, Kind.RECOVER, Kind.FAULT, Kind.TAKES_PART)
+_SIGNS = (Kind.COPY, Kind.SEAL)
 _COPY, _SEAL, _RECOVER, _FAULT, _TAKES_PART = map(code, _OWN)
 _LOST = REASONS[ShardWord.LOST]
 _SEVERAL = -1
 """In place of a copyset: the copies of a write name more than one."""
-_IS_WANTED = lookup(_OWN)
+_IS_WANTED, _IS_SIGN, _IS_TURN = lookup({*_OWN, *ENDS}), lookup(_SIGNS), lookup({*ENDS, Kind.TAKES_PART})
 
 
 class _Rows(NamedTuple):
@@ -92,6 +94,7 @@ class _State(NamedTuple):
     used: Ints
     writes: _Writes
     seals: _Seals
+    awaited: Ints  # `Ends`
 
 
 @part
@@ -113,12 +116,6 @@ def _is_written(rows: _Rows, i: int, state: _State) -> bool:
 def _is_late(run: int, lsn: int, sealed: int) -> bool:
     """Whether a shard that is sealed so far refuses a write."""
     return run < sealed if run > 0 else lsn >> 32 <= sealed
-
-
-@part
-def _is_lost(kind: int, f: int, reason: int) -> bool:
-    """Whether an event says that the disk of its node is lost."""
-    return (kind == _FAULT and f == FAULT_WIPE) or (kind == _TAKES_PART and reason == _LOST)
 
 
 @part
@@ -156,6 +153,8 @@ def _skim(rows: _Rows, at: int, state: _State, judged: Ints) -> int:
         kind, node = rows.kind[i], rows.node[i]
         if not _IS_WANTED[kind]:
             continue
+        if _IS_TURN[kind] or (_IS_SIGN[kind] and state.awaited[awaited_at(node)]):
+            return i
         if kind == _COPY:
             written = _is_written(rows, i, state)
             if written and 0 <= node < MOST_SHARDS and seals.upto[node]:
@@ -174,11 +173,8 @@ def _skim(rows: _Rows, at: int, state: _State, judged: Ints) -> int:
                 if _unsealed(shards, rows.recovery[i], seals):
                     return i
                 judged[0] += _known(shards, seals)
-        elif 0 <= node < MOST_SHARDS:
-            if kind == _TAKES_PART:
-                seals.begun[node] = seals.begun[MOST_SHARDS] = 1
-            if _is_lost(kind, rows.f[i], rows.reason[i]):
-                seals.upto[node] = 0  # it was on the disk
+        elif 0 <= node < MOST_SHARDS and rows.f[i] == FAULT_WIPE:
+            seals.upto[node] = 0  # it was on the disk
     return len(rows.kind)
 
 
@@ -191,7 +187,8 @@ class SealFold(StreamFold[_Rows]):
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, _Rows)
         seals = _Seals(*(np.zeros(MOST_SHARDS + 1, dtype=np.int64) for _ in _Seals._fields))
-        self._state = _State(empty_table(), np.zeros(1, dtype=np.int64), no_rows(_Writes), seals)
+        self._ends = Ends()
+        self._state = _State(empty_table(), np.zeros(1, dtype=np.int64), no_rows(_Writes), seals, self._ends.awaited)
 
     def make_room(self, rows: _Rows) -> None:
         """See `StreamFold`."""
@@ -207,25 +204,48 @@ class SealFold(StreamFold[_Rows]):
     def take(self, e: _Rows) -> None:
         """See `StreamFold`."""
         tally, seals = self.tallies[KEPT.id], self._state.seals
+        if _IS_TURN[e.kind]:
+            self._turns(e)
+            return
+        if _IS_SIGN[e.kind] and self._ends.awaited[awaited_at(e.node)]:
+            self._ends.sign(e.node, e.seq)
+            state = self._state._replace(awaited=NOBODY)
+            if _skim.plain(_Rows(*([cell] for cell in e)), 0, state, self.judged):
+                return
         if e.kind == _RECOVER:
             shards = max(e.shards, 0)
             tally.judged += _known(shards, seals)
-            unsealed = [*members(_unsealed(shards, e.recovery, seals))]
-            tally.violation(e.seq, way="unsealed", run=e.recovery, epoch=e.epoch, shards=unsealed)
+            unsealed = frozenset(members(_unsealed(shards, e.recovery, seals)))
+            said: dict[str, object] = {"run": e.recovery, "epoch": e.epoch, "shards": sorted(unsealed)}
+            # A run is named by its epoch, and seals once that was given to it.
+            since, enough = self._ends.began(e.node, e.seq), All(unsealed)
+            self._ends.wait(tally, unsealed, e.seq, since=since, enough=enough, way="unsealed", counted=True, said=said)
             return
+        seal, way = int(seals.seq[e.node]), "recovery" if e.recovery > 0 else "sequencer"
+        found: dict[str, object] = {"node": e.node, "lsn": shown(e.offset), "sealed": int(seals.upto[e.node])}
+        found |= {"run": e.recovery} if e.recovery > 0 else {}
         tally.judged += 1
-        found = {"node": e.node, "lsn": shown(e.offset), "sealed": int(seals.upto[e.node])}
-        seal = int(seals.seq[e.node])
-        if e.recovery > 0:
-            tally.violation(seal, e.seq, way="recovery", run=e.recovery, **found)
-        else:
-            tally.violation(seal, e.seq, way="sequencer", **found)
+        tally.violation(seal, e.seq, way=way, **found)
+
+    def _turns(self, e: _Rows) -> None:
+        """A life begins or ends; with it the disk may be lost."""
+        seals = self._state.seals
+        self._ends.turn(e.kind, e.node, e.seq)
+        if e.kind == _TAKES_PART and 0 <= e.node < MOST_SHARDS:
+            seals.begun[e.node] = seals.begun[MOST_SHARDS] = 1
+            if e.reason == _LOST:
+                seals.upto[e.node] = 0
+
+    def finish(self) -> Verdicts:
+        """See `StreamFold`."""
+        self._ends.over()
+        return super().finish()
 
 
 FAMILY = Family(
     "read_path_seals",
     CHECKS,
-    frozenset(_OWN),
+    frozenset({*_OWN, *ENDS}),
     ("node", "f", "offset", "epoch", "wave", "recovery", "shards", "reason"),
     SealFold,
     READ_PATH,
