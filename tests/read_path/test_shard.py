@@ -285,7 +285,9 @@ def test_of_what_others_say_of_a_recovery_the_last_run_counts(lower: bool) -> No
 def test_a_shard_that_took_part_in_a_recovery_purges_nothing_of_that_epoch() -> None:
     """CLEAN of the epoch before did not come. Source: read-path.md#release-needs-recovery."""
     mine = new_copy(lsn_of(2, 5), (0, 1), b"12345678", run=3)
-    shard = a_shard(Change(copy=mine), Change(clean=(2, lsn_of(2, 4), lsn_of(2, 6), 3, 1)))
+    before = new_copy(lsn_of(1, 5), (0, 1), b"12345678")
+    clean = Change(clean=(2, lsn_of(2, 4), lsn_of(2, 6), 3, 1))
+    shard = a_shard(Change(copy=before), Change(copy=mine), clean)
     answers(shard, m.Release(4, lsn_of(4, 1)))
     answers(shard, m.Recovered({epoch: (lsn_of(epoch, 3), lsn_of(epoch, 8), 4, 1) for epoch in (1, 2, 3)}))
     assert shard.released == lsn_of(4, 1)
