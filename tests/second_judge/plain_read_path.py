@@ -71,6 +71,7 @@ def record_as_appended(history: History) -> Count:
     asked: dict[int, int] = {}
     written: set[int] = set()
     answered: set[int] = set()
+    sizes: dict[int, int] = {}
     for e in history.events:
         if e.kind == "invoke" and e.f == "append_record":
             asked[e.op] = e.value
@@ -90,6 +91,8 @@ def record_as_appended(history: History) -> Count:
         elif e.kind == "stream_heard":
             if e.f == "record" and e.value is not None and values.get(e.offset, e.value) != e.value:
                 count += JUDGED + VIOLATED
+            elif e.f == "record" and e.value is not None and e.offset in values and (e.get("bytes") or 0) > 0:
+                count += JUDGED + VIOLATED if sizes.setdefault(e.offset, e["bytes"]) != e["bytes"] else Count()
         elif e.kind == "stream_record":
             if not written:
                 count += UNJUDGED

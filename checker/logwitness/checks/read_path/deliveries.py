@@ -44,6 +44,7 @@ AS_APPENDED = Check(
         "unwritten": "Stream {op} delivered {value} at {lsn}, which no client had appended.",
         "other": "Stream {op} delivered {value} at {lsn}, which holds {known}.",
         "sent": "Shard {peer} sent stream {op} {value} at {lsn}, which holds {known}.",
+        "size": "Shard {peer} sent stream {op} {value} at {lsn} in {bytes} bytes; it has been sent in {known}.",
         "answered": "The client of operation {op} was answered that {value} is at {lsn}, which holds {known}.",
         "early": "The client of operation {op} was answered that {value} is at {lsn} before that was acknowledged.",
     },
@@ -140,6 +141,7 @@ class _Rows(NamedTuple):
     last_offset: Cells
     value: Cells
     record: Cells
+    bytes: Cells
 
 
 class _Streams(NamedTuple):
@@ -162,6 +164,8 @@ class _Lsns(NamedTuple):
     answered: Ints  # the event that answered a client with it, if nobody had said so before
     record: Ints
     hole: Ints
+    bytes: Ints  # of its payload, as it was heard first; -1: it was not
+    sized: Ints  # by which event
 
 
 class _Epochs(NamedTuple):
@@ -287,6 +291,11 @@ def _skim(rows: _Rows, at: int, state: _State, judged: Ints) -> int:
             known = _lsn_known(state, lsn) if f == _SENT and value != NULL else -1
             if rows.record[i] == BRIDGE or f == _SAID_TRIM or (known >= 0 and state.known.value[known] != value):
                 return i
+            if known >= 0 and rows.bytes[i] > 0:
+                if state.known.bytes[known] < 0:
+                    state.known.bytes[known], state.known.sized[known] = rows.bytes[i], seq
+                elif state.known.bytes[known] != rows.bytes[i]:
+                    return i
         elif kind == INVOKE:
             if f in (F_READ, _F_TRIM):
                 return i
@@ -423,7 +432,13 @@ class DeliveryFold(StreamFold[_Rows]):
         if e.record == BRIDGE:
             self._bridges.setdefault(e.op, set()).add(e.offset)
         row = _lsn_known(self._state, e.offset) if e.f == _SENT and e.value != NULL else -1
-        if row >= 0 and self._state.known.value[row] != e.value:
+        size, sized = (int(each[row]) if row >= 0 else -1 for each in self._state.known[-2:])
+        if row >= 0 and self._state.known.value[row] == e.value and e.bytes > 0 and 0 <= size != e.bytes:
+            found = {"peer": e.peer, "op": e.op, "value": e.value, "lsn": shown(e.offset), "bytes": e.bytes}
+            self.tallies[AS_APPENDED.id].judged += 1
+            events = (int(self._state.known.seq[row]), sized, e.seq)
+            self.tallies[AS_APPENDED.id].violation(*events, way="size", known=size, **found)
+        elif row >= 0 and self._state.known.value[row] != e.value:
             known, said = int(self._state.known.value[row]), int(self._state.known.seq[row])
             found = {"peer": e.peer, "op": e.op, "value": e.value, "lsn": shown(e.offset), "known": known}
             self.tallies[AS_APPENDED.id].judged += 1
@@ -649,7 +664,7 @@ FAMILY = Family(
     "read_path_deliveries",
     CHECKS,
     _KINDS,
-    ("node", "op", "peer", "f", "offset", "last_offset", "value", "record"),
+    ("node", "op", "peer", "f", "offset", "last_offset", "value", "record", "bytes"),
     DeliveryFold,
     READ_PATH,
     operations=frozenset({Operation.APPEND_RECORD, Operation.READ_STREAM, Operation.TRIM_LOG}),
