@@ -1004,7 +1004,10 @@ def unsaid(history: History, node: int | None, e: Event) -> Count:
     cuts = {b.seq for b in turns if b.kind not in ("serve", "stop")}
     cuts |= {b.seq for a, b in pairwise(turns) if a.kind == b.kind == "serve"}
     following = next((b.seq for b in own if b.seq > e.seq), None)
-    return UNJUDGED if min(cuts, default=e.seq) < e.seq or following in cuts else JUDGED + VIOLATED
+    of_query = (b.seq for b in history.events if b.op == e.op and b.kind in BEGIN and b.seq <= e.seq)
+    since = -1 if e.op is None else next(of_query, -1)  # nothing is said of a query before it begins
+    lost = any(since < cut < e.seq for cut in cuts) or following in cuts
+    return UNJUDGED if lost else JUDGED + VIOLATED
 
 
 def since_begun(events: list[Event], op: int | None) -> list[Event]:

@@ -112,6 +112,7 @@ class _Sent:
 class _Query:
     """What was said about a query: the node that routed it first, who asked whom, who answered, how it ended."""
 
+    since: int  # the event by which it began
     router: int | None = None
     routed: int = -1  # the event
     forwards: dict[tuple[int, int], tuple[int, ...]] = field(default_factory=dict)  # from and to: texts
@@ -125,6 +126,7 @@ class _Unsaid(NamedTuple):
 
     node: int
     events: tuple[int, ...]
+    since: int  # before this event it cannot have been said
     way: str
     rests_on: Kind
     said: dict[str, Any]
@@ -200,9 +202,9 @@ class MessageFold(QueryFold):
         self._beats(columns)
         self._settle(columns)
 
-    def _unsaid(self, node: int, /, *events: int, way: str, rests_on: Kind, **said: Any) -> None:  # noqa: ANN401
+    def _unsaid(self, node: int, since: int, /, *events: int, way: str, rests_on: Kind, **said: Any) -> None:  # noqa: ANN401
         """A node did not say something by the last of these events, unless it lost the end of its record."""
-        self._found.append(_Unsaid(node, events, way, rests_on, said))
+        self._found.append(_Unsaid(node, events, since, way, rests_on, said))
 
     def _settle(self, columns: Columns) -> None:
         """Lives begin and end, and what waits for nodes is settled by what they record next."""
@@ -222,11 +224,10 @@ class MessageFold(QueryFold):
             self._wait(found.pop())
 
     def _wait(self, each: _Unsaid) -> None:
-        if self._ends.cut_since(each.node, -1):
-            self._of_beats.unjudged += 1
-        else:
-            nodes, rests_on = (each.node,), (each.rests_on,)
-            self._ends.wait(self._of_beats, nodes, *each.events, said=each.said, way=each.way, rests_on=rests_on)
+        nodes, rests_on = (each.node,), (each.rests_on,)
+        self._ends.wait(
+            self._of_beats, nodes, *each.events, said=each.said, since=each.since, way=each.way, rests_on=rests_on
+        )
 
     def _beats(self, columns: Columns) -> None:
         """Heartbeats, and who heard them; they have nothing to do with what else is said."""
@@ -251,21 +252,21 @@ class MessageFold(QueryFold):
             place = {"node": int(node[at]), "peer": int(peer[at]), "stamp": int(stamp[at])}
             self._counts[0] -= 1
             event = int(seq[at])
-            self._unsaid(place["peer"], event, way="heartbeat", rests_on=Kind.HEARTBEAT, **place)
+            self._unsaid(place["peer"], -1, event, way="heartbeat", rests_on=Kind.HEARTBEAT, **place)
             at += 1
 
     def _serves(self, rows: Columns, at: int) -> None:
         self._hosts.serve(rows.node[at], rows.value[at])
         self._served.setdefault(rows.node[at], rows.seq[at])
 
-    def _compare(self, same: bool, way: str, by: int, *events: int, **fields: Any) -> None:  # noqa: ANN401
+    def _compare(self, same: bool, way: str, by: int, since: int, *events: int, **fields: Any) -> None:  # noqa: ANN401
         """Whether a node said what was heard by the last of these events; what it heard itself is not lost alone."""
         if same or way == "answer":
             self._tally.judged += 1
         if not same and way == "answer":
             self._tally.violation(*events, way=way, rests_on=(_SAID_BY[way],), **fields)
         elif not same:
-            self._unsaid(by, *events, way=way, rests_on=_SAID_BY[way], **fields)
+            self._unsaid(by, since, *events, way=way, rests_on=_SAID_BY[way], **fields)
 
     def _among(self, made: tuple[int, ...], text: int, form: Any) -> bool:  # noqa: ANN401
         """Whether one of some texts says the same as this one, however both are written."""
@@ -288,13 +289,13 @@ class MessageFold(QueryFold):
             self._tally.unjudged += 1
             return
         same = self._among(sent.said.get(stamp, ()), text, Positions)
-        self._compare(same, "report", peer, rows.seq[at], node=node, peer=peer, stamp=stamp)
+        self._compare(same, "report", peer, -1, rows.seq[at], node=node, peer=peer, stamp=stamp)
 
     def _of_query(self, rows: Columns, at: int, kind: int, op: int) -> None:
         """Something is said about a query, which somebody began, and which is not over."""
         query = self._queries.get(op, rows.time[at])
         if query is None and kind in _BEGINS:
-            query = self._queries[op] = _Query()
+            query = self._queries[op] = _Query(rows.seq[at])
         if query is not None:
             _OF_QUERY[kind](self, rows, at, query)
         elif kind in (_FORWARDED, _ROWS):
@@ -315,7 +316,7 @@ class MessageFold(QueryFold):
             query.asked.add((node, partition))
         if peer in self._served:
             same = self._among(query.forwards.get((peer, node), ()), text, Asked)
-            self._compare(same, "forwarded", peer, rows.seq[at], node=node, peer=peer, op=op)
+            self._compare(same, "forwarded", peer, query.since, rows.seq[at], node=node, peer=peer, op=op)
 
     def _answered(self, rows: Columns, at: int, query: _Query) -> None:
         op, node, partition = rows.op[at], rows.node[at], rows.partition[at]
@@ -324,7 +325,7 @@ class MessageFold(QueryFold):
             query.answers[place] = (*query.answers.get(place, ()), (rows.offset[at], rows.value[at]))
         if node in self._served and query.router not in (None, node):
             about = {"node": node, "op": op, "partition": partition}
-            self._compare(place in query.asked, "answer", node, query.routed, rows.seq[at], **about)
+            self._compare(place in query.asked, "answer", node, query.since, query.routed, rows.seq[at], **about)
 
     # -- to routers and clients ----------------------------------------------------------------------------------------
 
@@ -339,7 +340,15 @@ class MessageFold(QueryFold):
             if failure is None and answerer in self._served:
                 same = (answerer, partition) in query.answers
                 self._compare(
-                    same, "attempt", answerer, query.routed, rows.seq[at], op=op, partition=partition, host=host
+                    same,
+                    "attempt",
+                    answerer,
+                    query.since,
+                    query.routed,
+                    rows.seq[at],
+                    op=op,
+                    partition=partition,
+                    host=host,
                 )
 
     def _got(self, rows: Columns, at: int, query: _Query) -> None:
@@ -347,7 +356,9 @@ class MessageFold(QueryFold):
         if peer in self._served:
             made = query.answers.get((peer, partition), ())
             same = self._among(tuple([text for place, text in made if place == position]), rows.value[at], Rows)
-            self._compare(same, "rows", peer, rows.seq[at], op=op, partition=partition, position=position, peer=peer)
+            self._compare(
+                same, "rows", peer, query.since, rows.seq[at], op=op, partition=partition, position=position, peer=peer
+            )
 
     def _closed(self, rows: Columns, at: int, query: _Query) -> None:
         op, kind = rows.op[at], rows.kind[at]
@@ -355,7 +366,7 @@ class MessageFold(QueryFold):
             reported = "is complete" if kind == OK else "failed"
             same = (kind == OK) in query.ended
             about = {"op": op, "reported": reported, "node": query.router}
-            self._compare(same, "reported", query.router, query.routed, rows.seq[at], **about)
+            self._compare(same, "reported", query.router, query.since, query.routed, rows.seq[at], **about)
         self._queries.close(op, kind, rows.time[at])
 
     def _asks(self, rows: Columns, at: int, query: _Query) -> None:
