@@ -138,6 +138,19 @@ def test_a_log_that_differs_in_one_column_has_another_shape(name: str) -> None:
     assert (first == third) is False
 
 
+@pytest.mark.parametrize(("time", "alike_"), [(5, True), (9, True), (10, False), (11, False)])
+def test_times_are_told_apart_by_those_of_what_concerns_all(time: int, alike_: bool) -> None:
+    rows: Rows = [{"kind": "invoke", "process": 0, "op": 0, "f": "tail", "time": each} for each in (7, time)]
+    rows.append({"kind": "fault", "f": "wipe", "node": 1, "time": 10})
+    reader = Reader("test", {name for family in FAMILIES for name in family.columns}, SETTING.words)
+    table = pa.Table.from_pylist([row | {"seq": seq} for seq, row in enumerate(rows)], SCHEMA)
+    (batch,) = table.combine_chunks().to_batches()
+    columns, starts = reader.columns(batch), np.array([0, 1])
+    shared = columns.between(2, 3)
+    first, second = alike._shapes(columns.between(0, 2), starts, starts + 1, shared, alike.Columns._fields)
+    assert (first == second) is alike_
+
+
 RULE, UNSURE = (next(each for each in all_checks() if each.doubtful is doubtful) for doubtful in (False, True))
 OF_ONE_LOG = {
     "a violation": Verdicts((outcome(RULE, 3, 1),)),
