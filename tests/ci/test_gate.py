@@ -158,8 +158,11 @@ def test_a_line_is_given_only_if_it_is_certain(runs: Path) -> None:
     lines = (runs / "bad" / "events.jsonl").read_text().splitlines(keepends=True)
     (runs / "odd.jsonl").write_text("".join([*lines[:2], "rubbish\n", *lines[2:]]))
     _check(runs / "odd.jsonl", "--lenient", "--sarif", runs / "odd.sarif")
+    # A violation that stands whatever the bad line said.
+    (runs / "sure.jsonl").write_text("".join([lines[0], "rubbish\n", lines[1].replace(":-1", ":300")]))
+    assert _check(runs / "sure.jsonl", "--lenient", "--sarif", runs / "sure.sarif").exit_code == 1
     _check(RUNS / "mutant-commit-counts-dirty", "--sarif", runs / "zst.sarif")
-    for file in ("odd.sarif", "zst.sarif"):
+    for file in ("odd.sarif", "sure.sarif", "zst.sarif"):
         results = _results(runs / file)
         assert results
         assert not any("region" in result["locations"][0]["physicalLocation"] for result in results)
