@@ -18,7 +18,7 @@ from logwitness import RunVerdict, Verdict, check, judge
 from logwitness.checks import all_checks
 from logwitness.checks.contract import Excuse, Outcome, Verdicts, Violation, outcome
 from logwitness.checks.kernel import available
-from logwitness.engine.local import events_at
+from logwitness.engine.local import events_at, setting_of
 from logwitness.engine.run import settled, together
 from logwitness.engine.voters import numbered_voters
 from logwitness.explain.transcripts import HISTORIES, Case, cases, history
@@ -124,9 +124,13 @@ def test_a_configuration_of_the_wrong_type_is_bad_input(configuration: dict[str,
         check(HEALTHY.table, configuration=configuration)
 
 
-@pytest.mark.parametrize("configuration", [{"write_caching": None}, {"progress_bound": 0}, {"limits": None}, {}])
+@pytest.mark.parametrize(
+    "configuration", [{"write_caching": None}, {"progress_bound": 0}, {"limits": {"memory_bytes": 0}}, {}]
+)
 def test_what_a_configuration_leaves_open_is_as_usual(configuration: dict[str, Any]) -> None:
     assert check(HEALTHY.table, configuration=configuration).events
+    setting = setting_of(HEALTHY.table, configuration)
+    assert (setting.write_caching, setting.progress_bound, setting.memory_bytes) == (False, None, None)
 
 
 @given(st.integers(1, 9), st.frozensets(st.integers(0, 20), max_size=9))
@@ -156,7 +160,7 @@ def test_a_run_is_judged_by_the_families_of_its_protocol(tmp_path: Path) -> None
         assert named.verdict is Verdict.UNEXERCISED
         required = check(source, required=["commit-monotonic"])
         assert _ids(required) - _ids(black_box) == {"commit-monotonic"}
-        assert required.exit_status == 3
+        assert (required.verdict, required.exit_status) == (Verdict.UNEXERCISED, 3)
 
 
 def test_the_manifest_says_whose_run_it_is(tmp_path: Path) -> None:

@@ -154,6 +154,16 @@ def test_sarif_points_at_the_line(runs: Path) -> None:
     assert [other["physicalLocation"]["region"]["startLine"] for other in result["relatedLocations"]] == [line - 1]
 
 
+def test_a_known_violation_excuses_no_other_check(runs: Path) -> None:
+    run, known = runs / "run.jsonl", runs / "known"
+    lines = (runs / "bad" / "events.jsonl").read_text().splitlines(keepends=True)
+    run.write_text("".join(lines))
+    assert _check(run, "--write-baseline", known).exit_code == 1
+    assert _check(run, "--baseline", known).exit_code == 0
+    run.write_text("".join([*lines[:-1], lines[-1].replace(":-1", ":300")]))
+    assert _check(run, "--baseline", known).exit_code == 1
+
+
 def test_a_line_is_given_only_if_it_is_certain(runs: Path) -> None:
     lines = (runs / "bad" / "events.jsonl").read_text().splitlines(keepends=True)
     (runs / "odd.jsonl").write_text("".join([*lines[:2], "rubbish\n", *lines[2:]]))
