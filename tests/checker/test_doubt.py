@@ -8,17 +8,21 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
-from loghistory import SCHEMA, open_run
+from loghistory import SCHEMA, Kind, open_run
 from loghistory.run import write_file
 from logwitness.checks import all_checks
-from logwitness.checks.contract import Verdict
+from logwitness.checks.codes import code
+from logwitness.checks.columns import with_blanks
+from logwitness.checks.contract import Setting, Verdict, Verdicts, Violation, outcome
 from logwitness.cli import main
 from logwitness.engine.local import check
 from logwitness.engine.run import RunVerdict
+from logwitness.engine.unrecorded import unrecorded
 from logwitness.models import Model, check_model, model_of
 
 RUNS = Path(__file__).resolve().parents[2] / "histories" / "runs" / "raft"
@@ -276,3 +280,28 @@ def test_operations_of_other_models_are_judged_for_form(name: str, tmp_path: Pat
     assert broken in {each.id for each in verdict.checks}
     assert Verdict.HOLDS not in {each.verdict for each in verdict.checks}
     assert verdict.verdict is (Verdict.UNDECIDED if broken == "time-goes-forward" else Verdict.VIOLATED)
+
+
+def _recording(*kinds: Kind) -> Setting:
+    setting = Setting((1, 2, 3))
+    held = {"seq": np.arange(len(kinds)), "kind": np.array([code(kind) for kind in kinds], np.int8)}
+    setting.seen.see(with_blanks(held))
+    return setting
+
+
+@pytest.mark.parametrize(("absent", "shown"), [("send", "receive"), ("term", "leader"), ("append", "commit")])
+def test_what_a_run_never_records_explains_what_lacks(absent: str, shown: str) -> None:
+    rule = next(each for each in all_checks() if Kind(absent) in each.explained_by and not each.doubtful)
+    found = Verdicts((outcome(rule, 3, 1, (Violation("It lacks.", (1,)),)),))
+    assert unrecorded(found, _recording(Kind(shown))).outcomes[0].verdict is Verdict.UNDECIDED
+    for kinds in ((shown, absent), ()):
+        assert unrecorded(found, _recording(*map(Kind, kinds))) == found
+
+
+@pytest.mark.parametrize("absent", ["serve", "assigned", "route", "finish"])
+def test_what_must_be_there_and_is_not_leaves_a_check_undecided(absent: str) -> None:
+    rule = next(each for each in all_checks() if Kind(absent) in each.kinds)
+    found = Verdicts((outcome(rule, 0),))
+    others = {Kind.SERVE, Kind.ASSIGNED, Kind.ROUTE, Kind.ANSWER, Kind.FINISH} - {absent}
+    assert unrecorded(found, _recording(Kind.ROWS, *others)).outcomes[0].verdict is Verdict.UNDECIDED
+    assert unrecorded(found, _recording(Kind.ROWS, *others, Kind(absent))) == found
