@@ -148,7 +148,7 @@ class Ends:
         They may have been cut off ``since`` an event (each, or all of them), or before they record anything more; not
         ``by`` whom the last event is recorded. ``said`` is what its sentence names; ``sign``: only a sign of the node
         shows it; ``counted``: it is among what is judged already; ``enough``: whether it is explained if some nodes
-        lost the end, where one is not.
+        lost the end, where one is not. It has many parameters, since rules differ in each of these.
         """
         each = since if isinstance(since, Mapping) else dict.fromkeys(nodes, since)
         cut = frozenset(node for node in nodes if self.cut_since(node, each[node]))
@@ -160,7 +160,7 @@ class Ends:
         self._settle(node, seq)
 
     def over(self) -> None:
-        """The history is over."""
+        """The history is over: nothing shows any more that what waits was not lost."""
         for sort, (count, found) in sorted(self._waiting.items(), key=lambda each: each[1][1][0].events[-1]):
             _judge(sort, count, found, lost=False)
         self._waiting.clear()

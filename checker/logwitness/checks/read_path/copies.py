@@ -32,9 +32,9 @@ from .nodesets import (
     UNAVAILABLE,
     UNDERREPLICATION,
     Enough,
+    KnownPlaces,
     Nodesets,
     Places,
-    Told,
     lsns_said,
     mask_of,
     members,
@@ -368,7 +368,7 @@ class CopyFold(StreamFold[_Rows]):
         run, lowest = np.array([0, 0, -1, 0, -1, 0], dtype=np.int64), np.zeros(MOST_SHARDS + 1, dtype=np.int64)
         self._ends = Ends()
         self._sequencers: set[int] = set()
-        self._told = Told(self._nodesets.places)
+        self._known_places = KnownPlaces(self._nodesets.places)
         self._state = _State(nothing_held(), no_rows(_Records), none, none, lowest, run, self._ends.awaited)
         self._recovered_by: dict[int, tuple[int, int]] = {}  # by epoch: the last known good LSN, the event
         self._written: dict[int, set[int]] = {}  # by LSN: the runs of recoveries that stored data there
@@ -413,7 +413,7 @@ class CopyFold(StreamFold[_Rows]):
             self._gap(e)
         elif e.kind == _NODESET:
             self._nodesets.learn(e.epoch, e.value)
-            self._told = Told(self._nodesets.places)
+            self._known_places = KnownPlaces(self._nodesets.places)
         elif e.kind == _RECOVER:
             self._recovered(e)
         elif e.kind == _SHIP:
@@ -471,7 +471,7 @@ class CopyFold(StreamFold[_Rows]):
         state, shards = self._state, _holders(self._state, row)
         acknowledged, epoch, having = int(state.records.seq[row]), epoch_of(lsn), [*members(shards)]
         said |= {"value": int(state.records.value[row]), "lsn": shown(lsn), "shards": having}
-        others, enough = self._others(epoch, shards | int(state.run[_EMPTY])), Enough(self._told, epoch, shards)
+        others, enough = self._others(epoch, shards | int(state.run[_EMPTY])), Enough(self._known_places, epoch, shards)
         events = (acknowledged, *copied(state.held, row, having), seq)
         # Only donors and recoveries have stored it since; and what was on a disk that was lost is gone.
         began = next((plan for plan in self._plans if plan > acknowledged), seq) if way == "few" else acknowledged
@@ -629,7 +629,7 @@ class CopyFold(StreamFold[_Rows]):
             return
         others, since = [*members(max(e.shards, 0) & ~stored & ~unseen)], self._ends.began(e.node, e.seq)
         said: dict[str, object] = {"epoch": e.epoch, "run": e.recovery, "lsn": shown(lsn)}
-        said["shards"], by = [*members(stored)], Enough(self._told, e.epoch, stored | unseen)
+        said["shards"], by = [*members(stored)], Enough(self._known_places, e.epoch, stored | unseen)
         self._ends.wait(tally, others, e.seq, since=since, enough=by, way="few", said=said)
 
     def _ships(self, e: _Rows) -> None:

@@ -504,13 +504,13 @@ class DeliveryFold(StreamFold[_Rows]):
 
     def _untrimmed(self, e: _Rows, given_up: int, said: dict[str, object]) -> None:
         """More is passed over than shards are known to have given up: one that was cut off may have done so last."""
-        told = [shard for shard, lsn in self._trims.get(e.op, {}).items() if lsn >= e.last_offset]
+        trimmed = [shard for shard, lsn in self._trims.get(e.op, {}).items() if lsn >= e.last_offset]
         tally, place = self.tallies[TRIMMED.id], bisect_left(self._wishes, (e.last_offset, -1))
         asked = self._wishes[place][1] if place < len(self._wishes) else e.seq if self._wishes else -1
-        if self._shards and not self._shards.issuperset(told):
+        if self._shards and not self._shards.issuperset(trimmed):
             tally.unjudged += 1  # of one that says so nothing is recorded
             return
-        nodes = told or self._shards if asked < e.seq else ()
+        nodes = trimmed or self._shards if asked < e.seq else ()
         self._ends.wait(tally, nodes, given_up, e.seq, since=asked, way="passed", said=said)
 
     def _stream(self, op: int) -> int:

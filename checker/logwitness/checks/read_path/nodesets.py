@@ -292,7 +292,7 @@ def _all_said(texts: Sequence[str | None], first: Ints, last: Ints) -> tuple[Int
     return named[within], np.concatenate((np.zeros(1, dtype=np.int64), ends.astype(np.int64)))
 
 
-class Told:
+class KnownPlaces:
     """What is known of nodesets by then; two are the same if nothing was told between."""
 
     def __init__(self, places: Places) -> None:
@@ -306,10 +306,10 @@ class Enough:
     Those of ``having`` have one, or may.
     """
 
-    told: Told
+    known: KnownPlaces
     epoch: int
     having: int
 
     def __call__(self, cut: Iterable[int]) -> bool:
         """See `Ends.wait`; these shards were cut off."""
-        return satisfied(self.told.places, self.epoch << 32, self.having | mask_of(cut))
+        return satisfied(self.known.places, self.epoch << 32, self.having | mask_of(cut))

@@ -20,7 +20,7 @@ from ..contract import Check, Family, Setting, Verdicts
 from ..ends import ENDS, NOBODY, Ends, awaited_at
 from ..hashing import Table, all_grown, empty_table, grown, place_of, roomy, row_of
 from ..kernel import kernel, part
-from .nodesets import MOST_SHARDS, Enough, Nodesets, Places, Told, mask_of, members, satisfied
+from .nodesets import MOST_SHARDS, Enough, KnownPlaces, Nodesets, Places, mask_of, members, satisfied
 from .protocol import READ_PATH, Cells, StreamFold, epoch_of, no_rows, shown
 
 HOLDS = Check(
@@ -171,7 +171,7 @@ class PlacementFold(StreamFold[_Rows]):
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, _Rows)
         self._nodesets = Nodesets(setting.words)
-        self._told = Told(self._nodesets.places)
+        self._known_places = KnownPlaces(self._nodesets.places)
         released, used = np.zeros(0, dtype=np.int64), np.zeros(2, dtype=np.int64)
         self._ends = Ends()
         tables = empty_table(), no_rows(_Known), empty_table()
@@ -226,7 +226,7 @@ class PlacementFold(StreamFold[_Rows]):
     def _learns(self, e: _Rows) -> None:
         """A nodeset, which names its shards twice."""
         self._nodesets.learn(e.epoch, e.value)
-        self._told = Told(self._nodesets.places)
+        self._known_places = KnownPlaces(self._nodesets.places)
         nodeset, named = self._nodesets.of(e.epoch), max(e.shards, 0)
         if nodeset is not None and nodeset.shards != named:
             tally, found = self.tallies[HOLDS.id], {"shards": [*members(named)], "others": [*members(nodeset.shards)]}
@@ -262,7 +262,7 @@ class PlacementFold(StreamFold[_Rows]):
                 self._ends.wait(tally, (shard,), e.seq, since=began, way="named", counted=True, said=said)
             return
         unseen = named & ~having & ~self._begun if self._begun else 0
-        enough = Enough(self._told, epoch_of(e.offset), having | unseen)
+        enough = Enough(self._known_places, epoch_of(e.offset), having | unseen)
         found |= {"shards": [*members(having)]}
         self._ends.wait(tally, missing, e.seq, since=began, way="copies", enough=enough, said=found)
 
