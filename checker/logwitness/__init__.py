@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .checks.contract import Check, Loss, Outcome, Verdict, Violation
-    from .engine.judge import judge
     from .engine.local import check
     from .engine.run import RunVerdict
+    from .judges import judge
 
 __all__ = ["Check", "Loss", "Outcome", "RunVerdict", "Verdict", "Violation", "check", "judge"]
 
 _HOMES = dict.fromkeys(("Check", "Loss", "Outcome", "Verdict", "Violation"), ".checks.contract") | {
     "RunVerdict": ".engine.run",
     "check": ".engine.local",
-    "judge": ".engine.judge",
+    "judge": ".judges",
 }
 
 

@@ -17,12 +17,12 @@ from loghistory.columns import columns_in_order
 from loghistory.schema import SCHEMA, version_in
 from loghistory.source import checked
 
-from ..checks.columns import Reader
-from ..checks.kernel import compiled_pays
-from ..models import Model, check_model, every_check, model_of
-from .doubt import Doubt
-from .local import check, checks_for, concluded, families_for, setting_of
-from .logs import Logs
+from .checks.columns import Reader
+from .checks.kernel import compiled_pays
+from .engine.doubt import Doubt
+from .engine.local import check, checks_for, concluded, families_for, setting_of
+from .engine.logs import Logs
+from .models import Model, check_model, every_check, model_of
 
 _NOTHING = SCHEMA.empty_table()
 
