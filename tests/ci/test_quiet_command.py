@@ -20,6 +20,7 @@ from loghistory import MemorySink, Recorder, write_run
 from logwitness.checks.contract import Outcome, Verdict
 from logwitness.cli import main
 from logwitness.engine.run import RunVerdict
+from logwitness.explain.transcripts import all_cases
 from logwitness.report.totals import Totals
 
 RUNS = Path("histories/runs/raft").resolve()
@@ -336,3 +337,20 @@ def test_totals_never_contradict_the_exit_status() -> None:
         "7 histories: 1 holds, 1 violated, 1 violated (known), 2 undecided, 2 unexercised; "
         "7,000 events, 8 facts, 1,000 unjudged"
     )
+
+
+_ACKED = "* n2 acked 0 t1 1 success"
+"""By which node 2 acts as a leader that nobody recorded."""
+
+
+def test_what_a_violated_check_leaves_undecided_is_in_every_report(place: Path) -> None:
+    (case,) = (each for each in all_cases() if each.check == "one-leader-per-term" and _ACKED in each.lines)
+    write_run(place / "both", case.table, {"name": "both", "made_by": {"configuration": case.configuration}})
+    only = "both", "--only", case.check
+    done = _check(*only, "--junit", "junit.xml", "--sarif", "log.sarif")
+    why = "nodes lead, but no leader event is recorded"
+    assert f"besides, {case.check} is undecided: {why}" in done.stdout
+    (judged,) = (each for each in json.loads(_check(*only, "--json").stdout)["checks"] if each["id"] == case.check)
+    assert (judged["verdict"], judged["reason"]) == ("violated", why)
+    assert why in Path("junit.xml").read_text()
+    assert why in Path("log.sarif").read_text()

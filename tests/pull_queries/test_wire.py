@@ -160,6 +160,7 @@ LINE = b'{"partition":0,"host":"h:8088","position":7,"rows":[["k",3]]}'
         (200, [wire.HEADER, wire.COMPLETED, LINE], 0, None),
         (503, [wire.error_body(503, "no")], 0, Failure.SERVER_ERROR),
         (500, [], 0, Failure.SERVER_ERROR),
+        (302, [], 0, Failure.CLIENT_ERROR),
         (429, [], 0, Failure.CLIENT_ERROR),
         (404, [wire.HEADER, LINE, wire.COMPLETED], 0, Failure.CLIENT_ERROR),
     ],

@@ -84,12 +84,7 @@ class History:
     @property
     def remarks(self) -> list[str]:
         """The notes on it, and what could not be judged, each on one line."""
-        outcomes = [each.outcome for each in self.results if each.outcome.unjudged]
-        facts = (
-            f"{each.id}: {counted(each.unjudged, 'fact')} could not be judged"
-            + (f": {each.reason}." if each.violated and each.reason else ".")
-            for each in outcomes
-        )
+        facts = filter(None, (_left_undecided(each.outcome) for each in self.results))
         return [printable(each) for each in (*self.notes, *facts)]
 
     def line_of(self, violation: Violation) -> int | None:
@@ -169,3 +164,11 @@ def _is_standard_output(path: Path) -> bool:
         return os.path.samestat(path.stat(), os.fstat(1))
     except OSError:
         return False  # closed
+
+
+def _left_undecided(outcome: Outcome) -> str:
+    """What a check could not judge, in a sentence; nothing if it judged all, or if its verdict says so anyhow."""
+    why = outcome.reason if outcome.violated else None
+    if outcome.unjudged:
+        return f"{outcome.id}: {counted(outcome.unjudged, 'fact')} could not be judged" + (f": {why}." if why else ".")
+    return f"besides, {outcome.id} is undecided: {why}." if why else ""
