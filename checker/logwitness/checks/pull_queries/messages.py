@@ -260,12 +260,10 @@ class MessageFold(QueryFold):
         self._served.setdefault(rows.node[at], rows.seq[at])
 
     def _compare(self, same: bool, way: str, by: int, since: int, *events: int, **fields: Any) -> None:  # noqa: ANN401
-        """Whether a node said what was heard by the last of these events; what it heard itself is not lost alone."""
-        if same or way == "answer":
+        """Whether a node said what was heard by the last of these events."""
+        if same:
             self._tally.judged += 1
-        if not same and way == "answer":
-            self._tally.violation(*events, way=way, rests_on=(_SAID_BY[way],), **fields)
-        elif not same:
+        else:
             self._unsaid(by, since, *events, way=way, rests_on=_SAID_BY[way], **fields)
 
     def _among(self, made: tuple[int, ...], text: int, form: Any) -> bool:  # noqa: ANN401
@@ -324,8 +322,10 @@ class MessageFold(QueryFold):
         if rows.kind[at] == _ANSWER:
             query.answers[place] = (*query.answers.get(place, ()), (rows.offset[at], rows.value[at]))
         if node in self._served and query.router not in (None, node):
-            about = {"node": node, "op": op, "partition": partition}
-            self._compare(place in query.asked, "answer", node, query.since, query.routed, rows.seq[at], **about)
+            self._tally.judged += 1
+            if place not in query.asked:  # what it heard itself is not lost alone
+                rests_on, about = (_SAID_BY["answer"],), {"node": node, "op": op, "partition": partition}
+                self._tally.violation(query.routed, rows.seq[at], way="answer", rests_on=rests_on, **about)
 
     # -- to routers and clients ----------------------------------------------------------------------------------------
 

@@ -432,11 +432,11 @@ class DeliveryFold(StreamFold[_Rows]):
         if e.record == BRIDGE:
             self._bridges.setdefault(e.op, set()).add(e.offset)
         row = _lsn_known(self._state, e.offset) if e.f == _SENT and e.value != NULL else -1
-        size, sized = (int(each[row]) if row >= 0 else -1 for each in self._state.known[-2:])
-        if row >= 0 and self._state.known.value[row] == e.value and e.bytes > 0 and 0 <= size != e.bytes:
+        size = int(self._state.known.bytes[row]) if row >= 0 else -1
+        if size >= 0 and self._state.known.value[row] == e.value and 0 < e.bytes != size:
             found = {"peer": e.peer, "op": e.op, "value": e.value, "lsn": shown(e.offset), "bytes": e.bytes}
             self.tallies[AS_APPENDED.id].judged += 1
-            events = (int(self._state.known.seq[row]), sized, e.seq)
+            events = (int(self._state.known.seq[row]), int(self._state.known.sized[row]), e.seq)
             self.tallies[AS_APPENDED.id].violation(*events, way="size", known=size, **found)
         elif row >= 0 and self._state.known.value[row] != e.value:
             known, said = int(self._state.known.value[row]), int(self._state.known.seq[row])

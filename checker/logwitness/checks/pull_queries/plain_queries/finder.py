@@ -21,6 +21,7 @@ from loghistory.schema import Kind
 from ...codes import INVOKE, KINDS, NULL, code, lookup
 from ...columns import Array, Columns, Ints, read_only
 from ...contract import Setting
+from ...ends import ENDS
 from ...hashing import Table, empty_table, place_of, roomy
 from ...kernel import kernel
 from ...words import Words
@@ -49,10 +50,7 @@ from .state import (
 )
 
 _SERVE, _ASSIGNED, _CHANGELOG, _ROUTE = map(code, (Kind.SERVE, Kind.ASSIGNED, Kind.CHANGELOG, Kind.ROUTE))
-IS_TURN = lookup(
-    {Kind.SERVE, Kind.ASSIGNED, Kind.FAULT, Kind.HEAL, Kind.PHASE}
-    | {Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR}
-)
+IS_TURN = lookup({Kind.SERVE, Kind.ASSIGNED, Kind.FAULT, Kind.HEAL, Kind.PHASE} | ENDS)
 """Events after which servers, or what disturbs them, are not what they were."""
 _FORMS = {
     Kind.INVOKE: QUERY,
