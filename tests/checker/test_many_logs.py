@@ -21,7 +21,7 @@ from logwitness.checks.contract import Excuse, Family, Loss, Setting, Verdicts, 
 from logwitness.engine import alike, logs
 from logwitness.engine.logs import Logs
 from logwitness.engine.waiting import Waiting
-from logwitness.explain.transcripts import HISTORIES, all_cases, cases
+from logwitness.explain.transcripts import HISTORIES, all_cases, cases, history
 
 Rows = list[dict[str, Any]]
 CASES = [
@@ -101,6 +101,15 @@ def test_logs_that_are_alike_are_judged_once(monkeypatch: pytest.MonkeyPatch) ->
     # Nodes keep their names and offsets their numbers, so logs of one case are alike.
     assert len(judged) <= 3 + sum(any(each.violated for each in answer.outcomes) for answer in found.values())
     assert len({id(answer) for answer in found.values()}) <= 3 + len(judged)
+
+
+def test_logs_that_differ_in_what_a_configuration_says_are_judged_apart() -> None:
+    begin = "n1 start|n2 start|n1 leader term=1|n1 append 0 t1 all|n1 configuration 0 text={}|n1 flush"
+    end = "|n2 append 0 t1 all term=1|n2 configuration 0 text={}|n2 flush|n1 commit 0"
+    few, more = (history((begin + end).format(voters, voters)).rows for voters in ("1,2,3", "1,2,3,4"))
+    found = _judged(_mixed([few, few, more, few], random.Random(1), same_times=True), 1)
+    violated = [any(each.violated for each in found[f"log-{number}"].outcomes) for number in range(4)]
+    assert violated == [False, False, True, False]
 
 
 PLANTED = {
