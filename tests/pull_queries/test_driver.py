@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 import msgspec
@@ -15,7 +16,7 @@ from real_servers import until
 from loghistory import HybridClock
 from quorumlog.cluster.groups import Groups
 from quorumlog.cluster.log_client import Log, LogPlace, UnreachableError
-from quorumlog.events import TimerFired
+from quorumlog.events import Event, TimerFired
 from quorumlog.node.recording import History, NoHistory, begin_history
 from quorumlog.pull_queries import events as e
 from quorumlog.pull_queries.assignment import Assignment, Placement
@@ -44,6 +45,21 @@ class AssignmentsSkipped(ServerDriver):
         return visible, found[-1:]
 
 
+class Piecemeal(ServerDriver):
+    """Notes what of a source it hands to its core; a log gives it one record at a time."""
+
+    handed: tuple[Any, ...] = ()
+
+    async def _look(self, log: Log, start: int) -> tuple[int, list[tuple[int, Any]]]:
+        visible, found = await super()._look(log, start)
+        return visible, found[:1]
+
+    def handle(self, event: Event) -> None:
+        if isinstance(event, e.SourceRead):
+            self.handed += event.entries
+        super().handle(event)
+
+
 class AnswersDropped(ServerDriver):
     """answers-dropped: a reply in which a partition is given up leaves the answers for the others out."""
 
@@ -52,13 +68,16 @@ class AnswersDropped(ServerDriver):
         return msgspec.structs.replace(reply, answers=()) if reply.refused else reply
 
 
+Driver = TypeVar("Driver", bound=ServerDriver)
+
+
 def driver(
-    kind: type[ServerDriver],
+    kind: type[Driver],
     logs: dict[str, Log],
     errors: list[Any],
     history: History | None = None,
     **given: Any,  # noqa: ANN401
-) -> ServerDriver:
+) -> Driver:
     """The driver of a:1, which records nothing unless it is told where; what fails is put into ``errors``."""
     configuration, history = Configuration(partitions=2, **given), history or NoHistory(HybridClock())
     core = ServerCore(A, configuration, clocks())
@@ -92,9 +111,33 @@ def test_every_assignment_is_folded_though_several_are_read_at_once(
     asyncio.run(body())
 
 
-async def appended(log: Log, assignment: Assignment) -> bool:
+@pytest.mark.slow
+def test_a_source_is_read_until_all_is_there_that_is_asked_for(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with Groups(tmp_path, ["s0"], 1, 1) as groups:
+            log = Log("s0", form_of("s0"), groups.places["s0"], HybridClock())
+            await until(lambda: appended(log, ("k", 1)), "the group has a leader")
+            await log.append([("k", 2)])
+            made = driver(Piecemeal, {"s0": log}, [])
+            first, end = 0, (await log.read_index()) + 1
+            reading = asyncio.create_task(made._read_source(0))
+            made._reads[0].put_nowait(e.ReadSource(0, first, end))
+            await until(lambda: handed(made), "what was read is handed over", 10)
+            assert len(made.handed) == end - first
+            assert [each for each in made.handed if each is not None] == [("k", 1), ("k", 2)]
+            reading.cancel()
+            made.close()
+
+    asyncio.run(body())
+
+
+async def handed(made: Piecemeal) -> bool:
+    return bool(made.handed)
+
+
+async def appended(log: Log, record: Any) -> bool:  # noqa: ANN401
     try:
-        await log.append([assignment])
+        await log.append([record])
     except UnreachableError:
         return False
     return True
@@ -281,3 +324,49 @@ def test_what_happens_is_written_before_anything_follows_from_it(tmp_path: Path)
         made.close()
 
     asyncio.run(body())
+
+
+def test_queries_at_once_are_limited_and_each_that_is_over_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host that has to answer accepts connections, and says nothing until it is given up."""
+    monkeypatch.setattr(http, "MAX_QUERIES", 2)
+
+    async def body(silent: str) -> list[tuple[int, str]]:
+        made = driver(ServerDriver, {}, [], mode="shipped", forward_timeout=500)
+        made.handle(e.AssignmentRead(Assignment(1, (A, silent), (Placement(silent), Placement(silent)))))
+        transport = httpx2.ASGITransport(Endpoints(made, frozenset, lambda: False).public())
+        async with httpx2.AsyncClient(transport=transport, base_url=f"http://{A}") as client:
+
+            async def ask() -> tuple[int, str]:
+                answer = await client.post("/query", json={"table": "T"})
+                return answer.status_code, answer.json()["message"]
+
+            found = [*await asyncio.gather(*(ask() for _ in range(3))), await ask()]
+        made.close()
+        return found
+
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        host, port = silent.getsockname()
+        found = asyncio.run(asyncio.wait_for(body(f"{host}:{port}"), 20))
+    assert [status for status, _ in found] == [503, 503, 429, 503]
+    assert found[2][1] == "2 queries are under way; ask again later"
+
+
+@pytest.mark.parametrize("muted", [False, True])
+def test_a_host_that_is_cut_off_gets_no_answer(muted: bool) -> None:
+    async def body() -> bool:
+        made = driver(ServerDriver, {}, [])
+        made.handle(e.AssignmentRead(ASSIGNED[0]))
+        transport = httpx2.ASGITransport(Endpoints(made, lambda: frozenset({B} if muted else ()), bool).internal())
+        async with httpx2.AsyncClient(transport=transport, base_url=f"http://{A}") as peer:
+            asked = peer.post("/query", json={"table": "T", "partitions": [0]}, headers={"asked-by": B})
+            try:
+                await asyncio.wait_for(asked, 0.3 if muted else 20)
+            except TimeoutError:
+                return False
+            finally:
+                made.close()
+        return True
+
+    assert asyncio.run(body()) is not muted
