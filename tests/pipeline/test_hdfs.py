@@ -80,7 +80,8 @@ def test_both_are_on_hdfs(
 def test_killed_and_started_again(tmp_path: Path, hdfs: Hdfs, source: tuple[Path, str], audited: Auditor) -> None:
     _, there = source
     place, out = f"{hdfs.uri}{there}/in", f"{hdfs.uri}{there}/out"
-    process = subprocess.Popen([*COMMAND, place, out], stderr=subprocess.PIPE, start_new_session=True)
+    scratch = os.environ | {"TMPDIR": str(tmp_path)}  # it will not be there to clear up
+    process = subprocess.Popen([*COMMAND, place, out], stderr=subprocess.PIPE, start_new_session=True, env=scratch)
     assert process.stderr is not None
     end = time.monotonic() + 120
     while not hdfs.matching(f"{there}/out/_rounds/*/*/*/*.parquet") and time.monotonic() < end:

@@ -34,7 +34,11 @@ def source(tmp_path: Path) -> Path:
 
 def _started(source: Path, out: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [*COMMAND, source, out], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+        [*COMMAND, source, out],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        env=os.environ | {"TMPDIR": str(out.parent)},  # it may not be there to clear up
     )
 
 
