@@ -140,14 +140,14 @@ def merge(files: tuple[Path, ...], output: Path, format_: str, lenient: bool) ->
     type=click.Choice([str(k) for k in Kind]),
     multiple=True,
     metavar="KIND",
-    help="Only events of this kind; may be repeated.",
+    help="Only events of this kind (repeatable).",
 )
 @click.option(
     "--node",
     "nodes",
     type=click.IntRange(-(2**31), 2**31 - 1),
     multiple=True,
-    help="Only events of this node; may be repeated.",
+    help="Only events of this node (repeatable).",
 )
 @click.option("--lenient", is_flag=True, help="Leave bad lines out instead of stopping at the first one.")
 def show(

@@ -87,7 +87,7 @@ def test_functions_are_short_or_say_why_and_are_described(package: str) -> None:
 
 REPLACED = {
     *("told", "judging", "ahead", "one_after_another", "many_operations", "pieces", "ending", "intake", "trial"),
-    *("disturbance", "disturbances", "trials"),
+    *("disturb", "disturbance", "disturbances", "trials"),
 }
 """Names for which the field has plainer ones."""
 

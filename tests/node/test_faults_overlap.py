@@ -41,6 +41,28 @@ def test_pauses_that_overlap_end_with_the_last_one(tmp_path: Path, arena: Callab
     arena(tmp_path, body)
 
 
+def test_slowness_that_overlaps_ends_with_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that stays slow for ever would keep its group from agreeing."""
+    cluster = Cluster(tmp_path, nodes=1, seed=1)
+    signals: list[str] = []
+    monkeypatch.setattr(cluster, "pause", lambda node: signals.append("pause"))
+    monkeypatch.setattr(cluster, "resume", lambda node: signals.append("resume"))
+    register = Register(HistoryFile(tmp_path / "clients.jsonl", HybridClock(), {}))
+
+    async def slowed() -> list[int]:
+        injector = Injector(cluster, register, (), 1, Nobody())
+        running = []
+        for change in (injector._begin, injector._begin, injector._end, injector._end):
+            await change(Fault(0, "slow", (0,)) if change == injector._begin else "slow", 0)
+            await asyncio.sleep(0)
+            running.append(len(asyncio.all_tasks()) - 1)
+        await cluster.abandon()
+        return running
+
+    assert asyncio.run(slowed()) == [1, 1, 1, 0]
+    assert signals == ["pause", "resume"]
+
+
 def test_cuts_of_a_link_are_mended_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(tmp_path, nodes=2, seed=1)
     orders: list[list[int] | None] = []

@@ -23,6 +23,7 @@ def test_a_mutant_a_setting_or_a_name_says_which_protocol_is_meant() -> None:
 def test_a_configuration_says_which_protocol_it_is_of(name: str) -> None:
     settings = load(name).settings.values()
     assert {find(configuration=configuration_to_json(each)).name for each in settings} == {name}
+    assert find(configuration={}).name == "raft", "all could read it"
 
 
 def test_a_misspelt_rule_is_looked_for_among_the_rules_of_the_other_names(tmp_path: Path) -> None:
@@ -43,12 +44,16 @@ def test_several_of_which_none_is_the_default_are_an_error_that_names_them() -> 
         one_of((load("pull-queries"), load("read-path")))
 
 
+UNSEEN = "no run shows the mutant 'force-flush-ignored'; tests/raft/test_mutants.py does"
+
+
 @pytest.mark.parametrize(
     ("name", "mutant", "said"),
     [
         (None, "nope", "mutant 'nope' is unknown; `logwitness hunt --list` names them all"),
         ("raft", "up-on-receipt", "mutant 'up-on-receipt' is one of pull-queries, not of raft; leave out --protocol"),
-        (None, "force-flush-ignored", "no run shows the mutant 'force-flush-ignored'; tests/raft/test_mutants.py does"),
+        ("raft", "force-flush-ignored", UNSEEN),
+        (None, "force-flush-ignored", UNSEEN),
     ],
 )
 def test_a_mutant_that_cannot_be_run_is_refused_with_the_reason(name: str | None, mutant: str, said: str) -> None:

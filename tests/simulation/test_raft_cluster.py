@@ -309,6 +309,8 @@ def test_every_protocol_is_found_with_what_it_names() -> None:
         assert load(protocol.name) is protocol
         for mutant in protocol.mutants.values():
             assert protocol.configured(mutant.setting, 1)
+            changed = protocol.mutated(mutant.id)
+            assert (changed.core, changed.stage) == (mutant.make_core or protocol.core, mutant.stage or protocol.stage)
             assert known.issuperset(mutant.checks), mutant.id
         assert all(isinstance(setting, protocol.configuration) for setting in protocol.settings.values())
         assert protocol.scenarios is None or protocol.scenarios.is_file()

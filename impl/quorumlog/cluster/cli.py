@@ -141,7 +141,7 @@ class _Option(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     show_default=True,
     help="How many groups each node holds, each with a log and at least one client of its own.",
 )
-@click.option("--write-caching", is_flag=True, help="acks=all without a flush.")
+@click.option("--write-caching", is_flag=True, help="Acknowledge acks=all without a flush.")
 @click.option(
     "--retention",
     metavar="BYTES",

@@ -127,7 +127,7 @@ class Injector:
     def __init__(self, cluster: Processes, register: Register, plan: Plan, seed: int, leading: Leading) -> None:
         self._cluster = cluster
         self._leading = leading
-        self._slow: dict[int, asyncio.Task[None]] = {}
+        self._slow: dict[int, tuple[int, asyncio.Task[None]]] = {}  # how often, and what slows it down
         self._draw = random.Random(f"{seed} power")
         self._register = register
         self._plan = plan
@@ -171,7 +171,8 @@ class Injector:
             await self._cluster.kill(node)
             self._cluster.wipe(node)
         elif name == "slow":
-            self._slow.setdefault(node, asyncio.create_task(self._slow_down(node)))
+            count, slow = self._slow.get(node) or (0, asyncio.create_task(self._slow_down(node)))
+            self._slow[node] = count + 1, slow
         elif name in _OWN:
             await self._leading.begin_own(name, node)
         elif name == "power_loss":
@@ -219,8 +220,10 @@ class Injector:
             if not self._down[node]:
                 await self.revive(node)
         elif name == "slow":
-            slow = self._slow.pop(node, None)
-            if slow is not None:
+            count, slow = self._slow.pop(node)
+            if count > 1:
+                self._slow[node] = count - 1, slow
+            else:
                 slow.cancel()
                 await asyncio.wait([slow])
         elif name in _OWN:

@@ -43,7 +43,7 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
         return range(self.start, self.start + self.seeds)
 
 
-@click.command()
+@click.command(short_help="Find a seed whose run the checker rejects.")
 @click.option("--list", "list_", is_flag=True, help="Print the ids of the mutants, one per line.")
 @protocol_option
 @click.option("--mutant", metavar="ID", help="Hunt this mutant: find a run that the checker rejects.")

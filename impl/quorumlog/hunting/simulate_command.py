@@ -73,7 +73,7 @@ class _Simulate(click.Command):
     "--seed", type=click.IntRange(0, 2**63 - 1), help="The number that decides everything; random if omitted."
 )
 @protocol_option
-@click.option("--setting", metavar="NAME", help="The conditions of the run, see below.  [default: default]")
+@click.option("--setting", metavar="NAME", help="The conditions of the run; see below.  [default: default]")
 @click.option(
     "--configuration", metavar="FILE", help="Take everything but the seed from a manifest, or from its configuration."
 )
@@ -84,7 +84,7 @@ class _Simulate(click.Command):
     "--schedule", type=click.IntRange(0, 2**31 - 1), help="Draw other delays and operations with the same seed."
 )
 @click.option("--faults", metavar="FILE|JSON", help="A fault plan instead of a random one; '[]' for none.")
-@click.option("--write-caching/--no-write-caching", default=None, help="acks=all without a flush.")
+@click.option("--write-caching/--no-write-caching", default=None, help="Acknowledge acks=all without a flush.")
 @click.option("--messages/--no-messages", default=None, help="Record every message.")
 @click.option("--mutant", metavar="ID", help="Run a known fault of the protocol instead of the reference.")
 @click.option("--rules", metavar="FILE", help="Run your own rules: a Python file that redefines some; it is executed.")

@@ -176,7 +176,7 @@ class Node(Supervised):
         say(self._name, f"stopped, the disk failed: {reason}")
         self.end(DISK_FAILED)
 
-    def disturb(self, order: Order) -> None:
+    def obey(self, order: Order) -> None:
         """Let the clock jump, or the process end in the middle of a step."""
         for driver in self._drivers:
             driver.jump(order.jump)

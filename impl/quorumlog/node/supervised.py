@@ -83,7 +83,7 @@ class Supervised:
             self.last_words()
         os._exit(FAULT)
 
-    def disturb(self, order: Order) -> None:
+    def obey(self, order: Order) -> None:
         """Obey what an order asks for besides cut links, as far as this kind of process can."""
 
     def last_words(self) -> None:
@@ -101,7 +101,7 @@ class Supervised:
         if error is not None:
             self.fault(error)
 
-    def _obey(self, line: bytes) -> None:
+    def _ordered(self, line: bytes) -> None:
         try:
             order = msgspec.json.decode(line, type=Order)
         except msgspec.MsgspecError as error:
@@ -109,7 +109,7 @@ class Supervised:
             return
         if order.mute is not None:
             self.muted = frozenset(order.mute)
-        self.disturb(order)
+        self.obey(order)
 
     async def _watch_orders(self) -> None:
         """Read orders from standard input until its end, which means that the supervisor is gone."""
@@ -118,7 +118,7 @@ class Supervised:
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
         with contextlib.suppress(ValueError):  # a line above the limit: no supervisor of ours
             while line := await reader.readline():
-                self._obey(line)
+                self._ordered(line)
         self.end(STOPPED)
 
 

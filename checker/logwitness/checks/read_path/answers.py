@@ -25,15 +25,15 @@ from .protocol import F_APPEND, F_READ, READ_PATH, Cells, StreamFold, no_rows, s
 
 ANSWERED = Check(
     id="answered-as-acknowledged",
-    rule="Who is told that its record was appended is told where: at the LSN at which the sequencer that it asked has "
-    "acknowledged that record before.",
+    rule="A client that is told that its record was appended is told where: at the LSN at which the sequencer that it "
+    "asked has acknowledged that record before.",
     source=("read-path.md#answered-as-acknowledged", "read-path.md#append-waves"),
     fact="an append of a record that was answered with ok",
     sentence={
-        "nowhere": "The client of operation {op} was answered that {value} was appended, but not where.",
-        "never": "The client of operation {op} was answered that {value} is at {lsn}, which node {node} had not "
+        "nowhere": "The client of operation {op} was told that {value} was appended, but not where.",
+        "never": "The client of operation {op} was told that {value} is at {lsn}, which node {node} had not "
         "acknowledged.",
-        "elsewhere": "The client of operation {op} was answered that {value} is at {lsn}, but it was acknowledged at "
+        "elsewhere": "The client of operation {op} was told that {value} is at {lsn}, but it was acknowledged at "
         "{known}.",
         "other": "The client of operation {op} was answered by node {node}, but node {other} acknowledged its record.",
     },
@@ -58,15 +58,15 @@ STORED = Check(
 )
 TRIMMED = Check(
     id="trim-is-answered",
-    rule="Who asked to trim is told up to where that was done: no further than it had asked for, nor than a sequencer "
-    "had released.",
+    rule="A client that asked to trim is told how far that was done: no further than it had asked for, and no further "
+    "than a sequencer had released.",
     source=("read-path.md#trim-is-answered", "read-path.md#shard-refuses"),
     fact="a trim that was answered with ok",
     sentence={
-        "nowhere": "The client of operation {op} was answered that the log is trimmed, but not up to where.",
-        "unasked": "The client of operation {op} was answered that the log is trimmed up to {lsn}, but had asked for "
+        "nowhere": "The client of operation {op} was told that the log is trimmed, but not up to where.",
+        "unasked": "The client of operation {op} was told that the log is trimmed up to {lsn}, but had asked for "
         "no more than {bound}.",
-        "unreleased": "The client of operation {op} was answered that the log is trimmed up to {lsn}, but no more than "
+        "unreleased": "The client of operation {op} was told that the log is trimmed up to {lsn}, but no more than "
         "{bound} was released.",
     },
     kinds=(Kind.INVOKE, Kind.OK, Kind.RELEASE),
@@ -79,11 +79,9 @@ READ = Check(
     source=("read-path.md#read-ends-as-delivered",),
     fact="a read stream that was answered with ok",
     sentence={
-        "nowhere": "The client of stream {op} was answered that it has read all, but not up to where.",
-        "short": "The client of stream {op} was answered that it has read all up to {lsn}, but was to read up to "
-        "{bound}.",
-        "other": "The client of stream {op} was answered that it has read all up to {lsn}, but {bound} was delivered "
-        "last.",
+        "nowhere": "The client of stream {op} was told that it has read all, but not up to where.",
+        "short": "The client of stream {op} was told that it has read all up to {lsn}, but was to read up to {bound}.",
+        "other": "The client of stream {op} was told that it has read all up to {lsn}, but {bound} was delivered last.",
     },
     kinds=(Kind.INVOKE, Kind.OK),
     columns=("op", "offset"),
@@ -99,7 +97,7 @@ ASKED = Check(
 )
 SEQUENCER = Check(
     id="one-sequencer-per-epoch",
-    rule="All that is acknowledged or released in an epoch is so by one node in one life.",
+    rule="One node, in one life, does all the acknowledging and releasing of an epoch.",
     source=("read-path.md#one-sequencer-per-epoch", "read-path.md#activation"),
     fact="a record acknowledged, or a release",
     sentence="Node {node} acknowledged or released {lsn} in its life {life}, and node {other}, in its life {before}, "
@@ -417,7 +415,7 @@ class AnswerFold(StreamFold[_Rows]):
             tally.violation(int(values.stored[value]), e.seq, way="refused", **found)
 
     def _appended(self, e: _Rows, row: int) -> None:
-        """What a client was answered that its record was appended is not just what was acknowledged."""
+        """What a client was told that its record was appended is not just what was acknowledged."""
         tally, state, row_of_value = self.tallies[ANSWERED.id], self._state, self._of_value(row)
         found: dict[str, object] = {"op": e.op, "value": int(state.ops.value[row])}
         if row_of_value < 0:

@@ -29,7 +29,7 @@ from .protocol import NOWHERE, READ_PATH, Cells, StreamFold, no_rows, shown
 SHIPPED = Check(
     id="heard-was-shipped",
     rule="What a stream hears from a shard was shipped to it before, in answer to the same START, in that order and "
-    "with nothing left out; gaps begin where what was said before ends, and who refuses START sends nothing.",
+    "with nothing left out; gaps begin where what was said before ends, and a shard that refuses START sends nothing.",
     source=("read-path.md#heard-was-shipped", "read-path.md#in-order-shipping"),
     fact="a record or a gap that a stream heard in answer to its last START, or one shipped that it passed over",
     sentence={
@@ -45,7 +45,7 @@ SHIPPED = Check(
 )
 SO = Check(
     id="answers-are-so",
-    rule="What a shard says to a stream is so: the event log has the version that it states, which does not fall; it "
+    rule="What a shard says to a stream is true: the event log has the version that it states, which does not fall; it "
     "has trimmed what it says is trimmed; what it says has no records is released; and only a shard that was cut off "
     "says that it may lack some.",
     source=("read-path.md#answers-are-so", "read-path.md#in-order-shipping", "read-path.md#event-log-version"),

@@ -37,7 +37,7 @@ TILING = Check(
 AS_APPENDED = Check(
     id="record-as-appended",
     rule="A record equals what was appended: a client asked for it, and at its LSN no client was given another one, "
-    "nor does any shard send one; and who appended it is answered with its LSN, once it is acknowledged.",
+    "nor does any shard send one; and whoever appended it is told its LSN, once it is acknowledged.",
     source=("read-path.md#record-as-appended",),
     fact="a record delivered, or another one that a shard sent or that a client was answered to have appended",
     sentence={
@@ -45,8 +45,8 @@ AS_APPENDED = Check(
         "other": "Stream {op} delivered {value} at {lsn}, which holds {known}.",
         "sent": "Shard {peer} sent stream {op} {value} at {lsn}, which holds {known}.",
         "size": "Shard {peer} sent stream {op} {value} at {lsn} in {bytes} bytes; it has been sent in {known}.",
-        "answered": "The client of operation {op} was answered that {value} is at {lsn}, which holds {known}.",
-        "early": "The client of operation {op} was answered that {value} is at {lsn} before that was acknowledged.",
+        "answered": "The client of operation {op} was told that {value} is at {lsn}, which holds {known}.",
+        "early": "The client of operation {op} was told that {value} is at {lsn} before that was acknowledged.",
     },
     kinds=(Kind.INVOKE, Kind.STREAM_RECORD),
     columns=("op", "offset", "value"),
@@ -445,7 +445,7 @@ class DeliveryFold(StreamFold[_Rows]):
             self.tallies[AS_APPENDED.id].violation(said, e.seq, way="sent", **found)
 
     def _answered(self, e: _Rows) -> None:
-        """A client is answered that its record is at an LSN of which nothing is known, or that holds another one."""
+        """A client is told that its record is at an LSN of which nothing is known, or that holds another one."""
         state, tally = self._state, self.tallies[AS_APPENDED.id]
         append = state.appends.rows[place_of(state.appends, e.op)]
         value, row = int(state.asked.value[append]), _lsn(state, e.offset)
@@ -461,7 +461,7 @@ class DeliveryFold(StreamFold[_Rows]):
         tally.violation(said, e.seq, way="answered", **found)
 
     def _acknowledges(self, e: _Rows) -> None:
-        """What a client was answered with before is acknowledged now; another record there is for others to find."""
+        """What a client was told before is acknowledged now; another record there is for others to find."""
         state, tally = self._state, self.tallies[AS_APPENDED.id]
         row = _lsn(state, e.offset)
         answered, value = int(state.known.answered[row]), int(state.known.value[row])
