@@ -227,6 +227,7 @@ def _plain(maps: list[Map]) -> list[Map]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [200, pytest.param(5000, marks=pytest.mark.long)])
 def test_single_appends_and_reads_against_brute_force(number: int, tmp_path: Path) -> None:
     """Many begin with a read, when nothing has told yet that it is of a log."""

@@ -283,7 +283,7 @@ class AnySequence(RuleBasedStateMachine):
             assert len(self.log) - answer.current <= terms.bound + (len(self.log) - known) + fallen
 
 
-TestAnySequence = AnySequence.TestCase
+TestAnySequence = pytest.mark.slow(AnySequence.TestCase)
 TestAnySequence.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
 
 

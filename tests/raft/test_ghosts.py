@@ -187,6 +187,7 @@ def test_a_mutant_tells_of_gaps_in_the_term_before_them() -> None:
         assert core._filled(1, (real(4, 4, 3),)) == (ghost(1, 3, term), real(4, 4, 3))
 
 
+@pytest.mark.slow
 def test_what_is_cut_lies_behind_the_batch_behind_the_last_gap() -> None:
     """So a gap is never cut by its batch alone (ghost-batches.md#gap-is-committed)."""
     cuts: list[tuple[int, int]] = []

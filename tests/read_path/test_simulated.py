@@ -79,7 +79,7 @@ def acknowledged_by_the_empty(seed: int, make_core: CoreFactory | None) -> int:
     return judged.violated
 
 
-@pytest.mark.parametrize("seed", [0, 9])
+@pytest.mark.parametrize("seed", [0, pytest.param(9, marks=pytest.mark.slow)])
 def test_a_shard_that_restarts_empty_acknowledges_nothing_before_it_knows(seed: int) -> None:
     """All of a copyset restart with the sequencer, so nobody remembers that one of them leaves."""
     assert acknowledged_by_the_empty(seed, None) == 0
@@ -127,6 +127,7 @@ def test_the_command_simulates_it(tmp_path: Path) -> None:
     assert open_run(directory).manifest.made_by["protocol"] == "read-path"
 
 
+@pytest.mark.slow
 def test_no_donor_is_done_while_a_recovery_stores_what_it_has_a_copy_of() -> None:
     """In this run all donors were done while a record, which a recovery was storing, was on one shard alone."""
     assert judge_seed(Candidate("read-path"), 3_000_071).rejections == ()

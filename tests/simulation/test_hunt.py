@@ -140,6 +140,7 @@ BEFORE = (
 UNREACHED = [*(each.id for each in trimming.MUTANTS if each.checks), "missing-vote-forgotten", "damaged-vote-forgotten"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, len(BEFORE)))])
 def test_some_mutants_go_beyond_any_number_of_seeds_of_the_hunts_before_the_swarm(seed: int) -> None:
     setting = SETTINGS[BEFORE[seed]]
@@ -150,6 +151,7 @@ def test_some_mutants_go_beyond_any_number_of_seeds_of_the_hunts_before_the_swar
         assert PROTOCOL.mutated(mutant).simulate(seed, setting)[0] == expected, f"{mutant} does something else"
 
 
+@pytest.mark.slow
 def test_shrinking_leaves_few_faults_and_keeps_the_verdict() -> None:
     mutant = Candidate("raft", "ack-on-term-change", under="leaders-fall")
     found = hunt(mutant, range(100), processes=1)

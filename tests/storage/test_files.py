@@ -77,6 +77,7 @@ APPENDER = """
 """
 
 
+@pytest.mark.slow
 def test_what_a_killed_process_reported_as_flushed_is_there(tmp_path: Path) -> None:
     """Appends, truncations and flushes in a process that is killed at random moments, one life after the other."""
     random = Random(20)

@@ -19,6 +19,7 @@ def batch(offset: int, size: int = 700, term: int = 1) -> RecordBatch:
     return RecordBatch(offset, term, BatchKind.DATA, 1, -1, offset.to_bytes(8, "big") + bytes(size))
 
 
+@pytest.mark.slow
 def test_what_was_flushed_stays_and_what_was_not_may_go(tmp_path: Path) -> None:
     ends = set()
     for seed in range(RUNS):
