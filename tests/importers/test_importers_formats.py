@@ -32,11 +32,11 @@ def _write(tmp_path: Path, text: str, name: str = "history") -> Path:
     [
         ("nil true false", [None, True, False]),
         ("1 -2 +3 4N 9223372036854775807", [1, -2, 3, 4, 9223372036854775807]),
-        ("1.5 1e3 2.5M 1/2 ##Inf", [1.5, 1000.0, 2.5, "1/2", "##Inf"]),
+        ("1.5 1e3 2.5M 1/2 ##Inf", [1.5, 1000.0, 2.5, "'1/2", "'##Inf"]),
         (r'"a\n\"\\" "\u00e9" "\ud83d\ude00"', ['a\n"\\', "é", "😀"]),
-        (r"\a \newline \u0041 :a/b sym", ["a", "\n", "A", "a/b", "sym"]),
+        (r"\a \newline \u0041 :a/b sym", ["\\a", "\\\n", "\\A", "a/b", "'sym"]),
         ("[1 (2) #{3}] {:a [1], 2 nil}", [[1, [2], [3]], {"a": [1], 2: None}]),
-        ('#inst "2020" #a.b.C{:x 1} ^:m [1] ^{:line 1} {}', ["2020", {"x": 1}, [1], {}]),
+        ('#inst "2020" #a.b.C{:x 1} ^:m [1] ^{:line 1} {}', ['#inst "2020"', {"x": 1}, [1], {}]),
         ("1 #_2 3 #_ #_ 4 5 6 ; 7\n8", [1, 3, 6, 8]),
         ("#:ns{:a 1}", [{"a": 1}]),
     ],
@@ -244,7 +244,7 @@ def test_faults_are_kept_for_the_time_line(tmp_path: Path) -> None:
     )
     rows = open_run(path).table().to_pylist()
     assert [row["kind"] for row in rows] == ["invoke", "fault", "heal", "info"]
-    assert (rows[1]["f"], rows[1]["text"], rows[3]["reason"]) == ("kill", '{"n1":":killed"}', '[":timeout",1]')
+    assert (rows[1]["f"], rows[1]["text"], rows[3]["reason"]) == ("kill", '{":n1":":killed"}', '[":timeout",1]')
 
 
 WRITE = "{:type :invoke :process 0 :f :write :value 1}"

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from loghistory import open_run
+from loghistory.importers.edn import forms
+from loghistory.importers.values import as_json, log_name
 from logwitness.models import check_model, model_of
 
 HOLDS: dict[str, str] = {
@@ -63,6 +65,24 @@ HOLDS: dict[str, str] = {
         read nil ok -0.0
         write 0.1M ok 0.1M
         read nil ok 0.1M""",
+    "words that are no strings": r"""
+        write \a ok \a
+        read nil ok \a
+        write :a ok :a
+        read nil ok :a
+        write a ok a
+        read nil ok a
+        write 1/2 ok 1/2
+        read nil ok 1/2
+        write #uuid "a" ok #uuid "a"
+        read nil ok #uuid "a"
+        write ":a" ok ":a"
+        read nil ok "\u003aa"
+        write {:a 1 1 2 "1" #{\b 3}} ok nil
+        read nil ok {"1" #{3 \b} 1 2 :a 1}""",
+    "records and vectors with tags": """
+        write #a.B{:c [1 2]} ok #a.B{:c [1 2]}
+        read nil ok {:c #d (1 2)}""",
     "registers with versions": """
         write [0 [nil 4]] ok [0 [1 4]]
         read [0 [nil nil]] ok [0 [1 4]]
@@ -100,6 +120,14 @@ VIOLATED: dict[str, str] = {
     "a register with a version": "write [0 [nil 4]] ok [0 [1 4]]\nread [0 [nil nil]] ok [0 [1 3]]",
 }
 
+ALIKE = {
+    "a": r'"a" :a \a a #a "a" #"a" #b "a" "\\a" ":a" "\"a\""',
+    "1": '1 "1" 1.0 true "true" \\1 #b 1 [1] 1/1 "1/1"',
+    "of maps": '{:a 1} {"a" 1} {a 1} {:a "1"}',
+    "of words": '##NaN "##NaN" NaN :NaN "nil" :nil',
+}
+"""Values that are spelled alike, of different kinds; tags and kinds stand before what they are of."""
+
 UNDECIDED: dict[str, str] = {
     "long fork": "write [[:w 1 1]] ok [[:w 1 1]]\nread [[:r 1 nil] [:r 2 nil]] ok [[:r 1 1] [:r 2 nil]]",
     "a counter": "add 1 ok 1\nadd 1 ok 1\nread nil ok 2",
@@ -134,3 +162,52 @@ def test_spelling(tmp_path: Path, name: str, text: str, verdict: str) -> None:
     assert found.verdict == verdict, (name, found.checks)
     if verdict == "undecided":
         assert (found.checks[0].reason or "").startswith("no rule for operations of other models: ")
+
+
+@pytest.mark.parametrize("text", ALIKE.values(), ids=ALIKE)
+def test_what_is_spelled_alike_is_told_apart(text: str) -> None:
+    given = forms(text)
+    assert len(given) > 3
+    for words in (as_json, log_name):
+        assert len({words(each) for each in given}) == len(given), [words(each) for each in given]
+
+
+@pytest.mark.parametrize(
+    ("times", "verdict"),
+    [
+        ((10, 20, 21, 30), "holds"),
+        ((10, 20, 19, 30), "undecided"),  # recorded behind it, and began before it had ended
+        ((10, 20, 9, 30), "undecided"),
+        ((10, 5, 20, 30), "undecided"),  # ended before it began
+    ],
+)
+@pytest.mark.parametrize(("f", "asked", "told"), [("write", "7", "7"), ("append", "7", "[0 7]")])
+def test_times_that_contradict_the_order(
+    tmp_path: Path, f: str, asked: str, told: str, times: tuple[int, ...], verdict: str
+) -> None:
+    path, (read, nothing) = tmp_path / "history.edn", ("7", "nil") if f == "write" else ("[7]", "[]")
+    values = [
+        ("0", "invoke", f, asked),
+        ("0", "ok", f, told),
+        ("1", "invoke", "read", "nil"),
+        ("1", "ok", "read", read),
+    ]
+    lines = [
+        f"{{:process {process}, :type :{kind}, :f :{name}, :value {value}, :time {time}}}"
+        for (process, kind, name, value), time in zip(values, times, strict=True)
+    ]
+    for wrong in (False, True):
+        path.write_text("\n".join([*lines[:-1], lines[-1].replace(read, nothing)] if wrong else lines))
+        source = open_run(path)
+        found = check_model(source, model_of(source))
+        assert found.verdict == (verdict if verdict == "undecided" or not wrong else "violated")
+        assert verdict == "holds" or any("time goes back" in (each.reason or "") for each in found.checks)
+
+
+def test_operations_at_once_may_be_recorded_in_any_order(tmp_path: Path) -> None:
+    path = tmp_path / "history.edn"
+    order = [(0, "invoke", 12), (1, "invoke", 10), (1, "ok", 25), (0, "ok", 20)]
+    text = "{{:process {}, :type :{}, :f :write, :value 1, :time {}}}"
+    path.write_text("\n".join(text.format(*each) for each in order))
+    source = open_run(path)
+    assert check_model(source, model_of(source)).verdict == "holds"

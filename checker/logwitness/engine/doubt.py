@@ -1,9 +1,11 @@
 """Why a history is not judged in full: lines that were set aside, operations that no rule is for, or of two logs.
 
 The first two may explain what a check found, and may be wrong themselves. So a check that holds without them is
-undecided, and so is a violation, unless no event that is missing could explain it (`Check.conclusive`). A check of
-operations that found nothing to judge is undecided where there are some that nobody knows. And that the number of an
-operation is used once in its log is not enough: it is used once in the run (history-checks.md#operations-are-new).
+undecided, and so is a violation, unless no event that is missing could explain it (`Check.conclusive`). Where times
+say of two operations that one was over before the other began, and the order of a history of another tool says that it
+was not, or the other way round, nothing stands (history-checks.md#time-goes-forward). A check of operations that found
+nothing to judge is undecided where there are some that nobody knows. And that the number of an operation is used once
+in its log is not enough: it is used once in the run (history-checks.md#operations-are-new).
 """
 
 from __future__ import annotations
@@ -29,6 +31,9 @@ from ..checks.well_formed.operations import NEW
 _NAMED = 5
 """Operations that a reason names."""
 _LONGEST = 40
+_NEVER = -(1 << 63)
+_BEGINS, _ENDS = 1, 2
+_TURNS = {str(Kind.INVOKE): _BEGINS, str(Kind.OK): _ENDS, str(Kind.FAIL): _ENDS}
 _NEW = OPERATIONS[NEW].id
 
 
@@ -57,14 +62,23 @@ class Doubt:
     """Operations, and parts of them, in all, where some may be unknown."""
     by_log: bool = False
     """Each log is judged apart, and operations of several may have the same number."""
+    timed: bool = False
+    """Whether the times of operations are held against their order: those of our own format are judged by a check."""
+    turned: str = ""
+    """What is said of operations whose times contradict their order, if there are any."""
     shared: str = ""
     """What is said of operations of several logs that have the same number, if there are any."""
     _logs: dict[str, int] = field(default_factory=dict)
     _begun: list[tuple[Array, Array]] = field(default_factory=list)
     """The numbers of operations that were begun, and of their logs."""
+    _latest: tuple[int, int] = (_NEVER, _NEVER)
+    """When the last operation began, and ended, of those before."""
 
     def see(self, batch: pa.RecordBatch) -> None:
-        """Take the next events, with columns kind and f; where operations have parts also txn, value and text."""
+        """Take the next events, with columns kind and f, and time if that counts; where operations have parts also txn,
+        value and text."""
+        if self.timed and not self.turned:
+            self._look_at_times(batch)
         vocabulary = self.vocabulary
         if vocabulary is None:
             return
@@ -81,6 +95,29 @@ class Doubt:
         if vocabulary.parted:
             said = valid(batch.column("value")) | valid(batch.column("text"))
             self._name(f, invoked & ~part & said, lambda word: word in vocabulary.parted)
+
+    def _look_at_times(self, batch: pa.RecordBatch) -> None:
+        """Compare the times at which operations began and ended with the order in which they did."""
+        turns, time = (
+            coded(batch.column("kind"), lambda word: _TURNS.get(word, 0), 0, np.int8),
+            slots(batch.column("time")),
+        )
+        latest = []
+        for turn, known in zip((_BEGINS, _ENDS), self._latest, strict=True):
+            of_turn = np.where(turns == turn, time, _NEVER)
+            latest.append(np.maximum.accumulate(np.concatenate(([known], of_turn))))
+        begun, ended = latest
+        back = np.flatnonzero(((turns == _BEGINS) & (time < ended[:-1])) | ((turns == _ENDS) & (time < begun[:-1])))
+        if len(back):
+            place = int(back[0])
+            begins = turns[place] == _BEGINS
+            other, words = (ended, ("began", "ended")) if begins else (begun, ("ended", "began"))
+            seq, now, before = int(slots(batch.column("seq"))[place]), int(time[place]), int(other[place])
+            self.turned = (
+                f"time goes back: an operation {words[0]} at {now:,} ns (event {seq:,}) behind one that {words[1]} at "
+                f"{before:,} ns"
+            )
+        self._latest = int(begun[-1]), int(ended[-1])
 
     def _number(self, batch: pa.RecordBatch, invoked: Mask) -> None:
         """Keep which numbers the operations of named logs have."""
@@ -145,13 +182,13 @@ class Doubt:
         result = []
         for each in outcomes:
             strange = self._unknown() if self.unknown and (by_operations is None or each.id in by_operations) else ""
-            why = "; ".join(filter(None, (aside, strange)))
+            why = "; ".join(filter(None, (aside, self.turned, strange)))
             if strange and each.verdict is Verdict.UNEXERCISED:
                 each = msgspec.structs.replace(each, verdict=Verdict.UNDECIDED, reason=strange)
             elif self.shared and each.id == _NEW and each.verdict is Verdict.HOLDS:
                 each = msgspec.structs.replace(each, verdict=Verdict.UNDECIDED, reason=self.shared)
             elif why:
-                each = _weighed(each, why, each.id in conclusive)
+                each = _weighed(each, why, each.id in conclusive and not self.turned)
             result.append(each)
         return tuple(result)
 

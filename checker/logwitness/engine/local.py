@@ -56,7 +56,7 @@ def check(
     """
     setting = setting_of(source, configuration, compiled)
     chosen = families_for(only, setting)
-    doubt = Doubt(vocabulary_of(chosen), by_log=not setting.foreign)
+    doubt = Doubt(vocabulary_of(chosen), by_log=not setting.foreign, timed=setting.foreign)
     events, by_log = judge_logs(_name(source), partial(_batches, source), chosen, setting, progress, doubt)
     notes: Sequence[str] = ()
     if isinstance(source, RunSource):
@@ -178,7 +178,7 @@ def judge_logs(
     events = 0
 
     def in_columns() -> Iterator[tuple[Columns, pa.DictionaryArray]]:
-        for batch in batches(reader.reads):
+        for batch in batches(reader.reads | {"time"} if doubt is not None and doubt.timed else reader.reads):
             if batch.num_rows:
                 if doubt is not None:
                     doubt.see(batch)

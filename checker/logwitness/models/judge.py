@@ -84,10 +84,11 @@ def check_model(
         return _of_log(source, only, required, progress)
     name = str(source.path)
     judged: KafkaHistory | LinearizableHistory | TransactionHistory
-    doubt = Doubt(VOCABULARIES.get(model))
-    form = None if isinstance(source.format, ForeignFormat) else Form(name)
+    foreign = isinstance(source.format, ForeignFormat)
+    doubt = Doubt(LIST_VOCABULARY if lists else VOCABULARIES.get(model), timed=foreign)
+    form = None if foreign else Form(name)
     if lists:
-        judged, doubt = ListHistory(name), Doubt(LIST_VOCABULARY)
+        judged = ListHistory(name)
     elif model is Model.LIST_APPEND:
         judged = TransactionHistory(name)
     elif model is Model.KAFKA:

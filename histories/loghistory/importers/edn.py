@@ -1,8 +1,9 @@
 """EDN, as Clojure programs print it, read without recursion.
 
-Meant for files that anybody may have made. A form has a limited length and depth, an integer 64 bits. Tags and
-metadata are dropped (``#jepsen.history.Op{...}`` reads as the map), so are comments and ``#_`` forms. Source: the EDN
-specification, github.com/edn-format/edn.
+Meant for files that anybody may have made. A form has a limited length and depth, an integer 64 bits. Metadata are
+dropped, so are comments, ``#_`` forms and the tags of collections (``#jepsen.history.Op{...}`` reads as the map). What
+no other value is stays apart from the strings that are spelled like it: keywords, characters, symbols, ratios, values
+with a tag. Source: the EDN specification, github.com/edn-format/edn.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "\\": "\\", "/": "/"}
 _CHARACTERS = {"newline": "\n", "space": " ", "tab": "\t", "return": "\r", "backspace": "\b", "formfeed": "\f"}
 _CLOSING = {"[": "]", "(": ")", "{": "}", "#{": "}"}
+_MARKS = frozenset(":\\#'\"")
 _WORDS: dict[str, Any] = {"nil": None, "true": True, "false": False}
 
 
@@ -52,6 +54,20 @@ class EdnError(ValueError):
 
 class Keyword(str):
     """A keyword without its colon; it equals the plain word, so that ``form["type"] == "invoke"`` can be asked."""
+
+    __slots__ = ()
+
+
+class Word(str):
+    """What is no string, written so that it begins as no `Keyword` and no plain string does: a character (``\\a``), a
+    symbol, a ratio or a number that is none (``'a``, ``'1/2``, ``'##NaN``), a regular expression or a scalar with a tag
+    (``#"a"``, ``#inst "2024"``)."""
+
+    __slots__ = ()
+
+
+class Text(str):
+    """A string that begins as a `Word`, a `Keyword` or a quoted string does."""
 
     __slots__ = ()
 
@@ -84,16 +100,16 @@ def _word(token: str) -> Any:  # noqa: ANN401
 
 
 def forms(text: str) -> list[Any]:
-    """The forms in a text: None, bool, int, float, str, `Keyword`, list, `Members` or dict each.
+    """The forms in a text: None, bool, int, float, str, `Text`, `Keyword`, `Word`, list, `Members` or dict each.
 
     Keys of a map stay what they are if they are scalars; a vector of scalars is a tuple as a key, other collections are
-    refused as keys. Symbols are strings. Raises `EdnError`.
+    refused as keys. Raises `EdnError`.
     """
     items: list[Any] = []
     opening = ""
     outer: list[tuple[list[Any], str, list[str]]] = []
     """For each collection that is open: what stands before it, in what, and the prefixes of it itself."""
-    # What stands before the next form: `#_` and `^` each take one form away.
+    # What stands before the next form: `#_` and `^` each take one form away, tags say what it is.
     prefix: list[str] = []
     for token in _FORM_TOKEN.findall(text):
         value = _known.get(token, _MISSING)
@@ -118,13 +134,16 @@ def forms(text: str) -> list[Any]:
                 prefix.append(token)
                 continue
             elif first == "#" and token.endswith('"'):
-                value = token[2:-1]  # a regular expression: as it stands
+                value = Word(token)  # a regular expression: as it stands
             elif first == "#" and not token.startswith("##"):
                 if len(token) == 1:
                     raise EdnError('a "#" stands alone')
-                continue  # a tag: what follows is the form
+                prefix.append(token)  # a tag: what follows is the form
+                continue
             else:
                 value = _atom(token, first)
+        while prefix and prefix[-1][0] == "#" and prefix[-1] != "#_":
+            value = _tagged(prefix.pop(), value)
         if prefix:
             prefix.pop()
         else:
@@ -134,6 +153,17 @@ def forms(text: str) -> list[Any]:
     if prefix:
         raise EdnError(f'nothing follows "{prefix[-1]}"')
     return items
+
+
+def _tagged(tag: str, value: Any) -> Any:  # noqa: ANN401
+    """A value with a tag, which only a scalar keeps."""
+    if isinstance(value, (list, dict)):
+        return value
+    return Word(f"{tag} {value}" if type(value) is not str else f"{tag} {_quoted(value)}")
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def integers(vector: str) -> list[int]:
@@ -169,12 +199,11 @@ def _atom(token: str, first: str) -> Any:  # noqa: ANN401
     if first.isdigit() or (first in "+-" and token[1:2].isdigit()):
         return _number(token)
     if first == '"':
-        return _string(token[1:-1])
+        text = _string(token[1:-1])
+        return Text(text) if text and text[0] in _MARKS else text
     if first == "\\":
-        return _character(token[1:])
-    if token.startswith("##"):
-        return token
-    return _WORDS.get(token, token)
+        return Word("\\" + _character(token[1:]))
+    return _WORDS[token] if token in _WORDS else Word(f"'{token}")
 
 
 def _number(token: str) -> int | float | str:
@@ -194,7 +223,7 @@ def _number(token: str) -> int | float | str:
         if _DECIMAL.fullmatch(token):
             return _decimal(token)
         if _RATIO.fullmatch(token):
-            return token
+            return Word(f"'{token}")
     raise EdnError("a number is malformed or too long")
 
 

@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from .edn import Keyword, Members
+from .edn import Keyword, Members, Text, Word
 
 Value: TypeAlias = Any
-"""What a form is: None, bool, int, float, str, `Keyword`, list, `Members` or dict."""
+"""What a form is: None, bool, int, float, str, `Text`, `Keyword`, `Word`, list, `Members` or dict."""
 
 _SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
 _INTEGERS = {int}
@@ -36,7 +36,7 @@ def is_integer(value: Value) -> bool:
 def as_json(value: Value) -> str:
     """A value as compact JSON: a keyword as the string with its colon, a set as the array of its members in order.
 
-    Keys of maps are without colon, and in order.
+    Keys of maps are the names of logs that they would have, and in order.
 
     Raises `Malformed` for integers beyond 64 bits, the only values that a reader of JSON can give and EDN cannot.
     """
@@ -62,16 +62,17 @@ def _plain(value: Value) -> Value:
         return value
     if kind is Keyword:
         return f":{value}"
+    if kind is Text:
+        return _encode(str(value)).decode()
+    if kind is Word:
+        return str(value)
     # The nesting is limited by the reader of the forms.
     if kind is list or kind is tuple:
         return [_plain(item) for item in value]
     if kind is Members:
         return sorted((_plain(item) for item in value), key=_encode)
     if kind is dict:
-        named = {str(key) if isinstance(key, str) else as_json(key): _plain(item) for key, item in value.items()}
-        if len(named) < len(value):
-            raise Malformed("value", "two keys of a map are the same text", "give it as a string")
-        return dict(sorted(named.items()))
+        return dict(sorted((log_name(key), _plain(item)) for key, item in value.items()))
     return value
 
 
@@ -82,6 +83,8 @@ def log_name(key: Value) -> str:
     """
     if type(key) is Keyword:
         return f":{key}"
+    if type(key) is Word:
+        return str(key)
     if type(key) is str and not _LOOKS_LIKE_JSON.match(key):
         return key
     return as_json(key)
