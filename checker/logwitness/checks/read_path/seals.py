@@ -1,34 +1,37 @@
 """Seals of shards: whoever was overtaken writes no more, and a recovery leaves nobody unsealed whom it settles with.
 
 A copy that a donor makes anew is of the write that it was copied from, and no seal refuses it; its copyset is another
-one. So a write is told by its first copy, and by further ones as long as all of them name the same copyset.
+one. So a write is told by its first copy, and by further ones as long as all of them name the same copyset. All who had
+a copy of it may have lost the end of their records: then the first one that is seen may be of a donor.
 
-Sources: read-path.md#shard-refuses, read-path.md#recovery-seal.
+Sources: read-path.md#shard-refuses, read-path.md#recovery-seal, read-path.md#donor-unseen.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from loghistory.schema import Kind
-from loghistory.vocabularies.read_path import ShardWord
+from loghistory.vocabularies.read_path import NodeWord, ShardWord
 
-from ..codes import FAULT_WIPE, REASONS, code, lookup
+from ..codes import FAULT_WIPE, MAX_OFFSET, REASONS, code, lookup, word_code
 from ..columns import Ints
 from ..contract import Check, Family, Setting, Verdicts
 from ..ends import ENDS, NOBODY, All, Ends, awaited_at
 from ..hashing import Table, all_grown, empty_table, roomy, row_of
 from ..kernel import kernel, part
-from .nodesets import MOST_SHARDS, members
-from .protocol import READ_PATH, Cells, StreamFold, no_rows, shown
+from .nodesets import MOST_SHARDS, Nodesets, Places, mask_of, members, satisfied
+from .protocol import NOWHERE, READ_PATH, Cells, StreamFold, epoch_of, no_rows, shown
 
 KEPT = Check(
     id="seal-is-kept",
     rule="A sealed shard stores nothing from a sequencer of an epoch up to its seal, nor from a recovery run before "
     "the one that sealed it; and a run settles an epoch with shards that are sealed.",
-    source=("read-path.md#shard-refuses", "read-path.md#recovery-seal"),
+    source=("read-path.md#shard-refuses", "read-path.md#recovery-seal", "read-path.md#donor-unseen"),
     fact="a copy that is written to a sealed shard, or a shard of a mutation set",
     sentence={
         "sequencer": "Shard {node} stored what a sequencer wrote at {lsn}, although it was sealed up to epoch "
@@ -43,10 +46,12 @@ KEPT = Check(
 )
 CHECKS = (KEPT,)
 
-_OWN = (Kind.COPY, Kind.SEAL, Kind.RECOVER, Kind.FAULT, Kind.TAKES_PART)
-_SIGNS = (Kind.COPY, Kind.SEAL)
-_COPY, _SEAL, _RECOVER, _FAULT, _TAKES_PART = map(code, _OWN)
-_LOST = REASONS[ShardWord.LOST]
+_OWN = (Kind.COPY, Kind.SEAL, Kind.RECOVER, Kind.FAULT, Kind.TAKES_PART, Kind.RELEASE, Kind.NODESET, Kind.EVENT_LOG)
+_SIGNS = (Kind.COPY, Kind.SEAL, Kind.RELEASE)
+_COPY, _SEAL, _RECOVER, _FAULT, _TAKES_PART, _RELEASE, _NODESET, _EVENT_LOG = map(code, _OWN)
+_LOST, _SEQUENCER = REASONS[ShardWord.LOST], word_code(NodeWord.SEQUENCER)
+_LEAVE = ("rebuild", "drain", "unrecoverable")
+"""Words of the event log by which donors begin."""
 _SEVERAL = -1
 """In place of a copyset: the copies of a write name more than one."""
 _IS_WANTED, _IS_SIGN, _IS_TURN = lookup({*_OWN, *ENDS}), lookup(_SIGNS), lookup({*ENDS, Kind.TAKES_PART})
@@ -65,6 +70,7 @@ class _Rows(NamedTuple):
     recovery: Cells
     shards: Cells
     reason: Cells
+    value: Cells
 
 
 class _Writes(NamedTuple):
@@ -94,7 +100,12 @@ class _State(NamedTuple):
     used: Ints
     writes: _Writes
     seals: _Seals
+    run: Ints
     awaited: Ints  # `Ends`
+
+
+_TOP, _RELEASED, _RELEASER = range(3)
+"""The highest LSN released, the event (-1: none), and who did."""
 
 
 @part
@@ -173,9 +184,30 @@ def _skim(rows: _Rows, at: int, state: _State, judged: Ints) -> int:
                 if _unsealed(shards, rows.recovery[i], seals):
                     return i
                 judged[0] += _known(shards, seals)
+        elif kind == _RELEASE:
+            if rows.offset[i] > state.run[_TOP]:
+                state.run[_TOP], state.run[_RELEASED], state.run[_RELEASER] = rows.offset[i], rows.seq[i], node
+        elif kind in (_NODESET, _EVENT_LOG):
+            return i
         elif 0 <= node < MOST_SHARDS and rows.f[i] == FAULT_WIPE:
             seals.upto[node] = 0  # it was on the disk
     return len(rows.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unseen:
+    """Whether all who had a copy may have lost the end of their records, and who released it, if that is not seen."""
+
+    places: Places = field(compare=False)
+    lsn: int
+    recovered: bool
+    releasers: frozenset[int]  # none: it is seen
+
+    def __call__(self, cut: frozenset[int]) -> bool:
+        """See `Ends.wait`; a recovery may find too few shards for the property."""
+        holders = {shard for shard in cut if 0 <= shard < MOST_SHARDS}
+        had = bool(holders) if self.recovered else satisfied(self.places, self.lsn, mask_of(holders))
+        return had and (not self.releasers or bool(cut & self.releasers))
 
 
 class SealFold(StreamFold[_Rows]):
@@ -188,7 +220,13 @@ class SealFold(StreamFold[_Rows]):
         super().__init__(setting, _Rows)
         seals = _Seals(*(np.zeros(MOST_SHARDS + 1, dtype=np.int64) for _ in _Seals._fields))
         self._ends = Ends()
-        self._state = _State(empty_table(), np.zeros(1, dtype=np.int64), no_rows(_Writes), seals, self._ends.awaited)
+        run, used = np.array([0, NOWHERE, NOWHERE], dtype=np.int64), np.zeros(1, dtype=np.int64)
+        self._state = _State(empty_table(), used, no_rows(_Writes), seals, run, self._ends.awaited)
+        self._nodesets = Nodesets(setting.words)
+        self._leave = {setting.words.code(word) for word in _LEAVE}
+        self._donors = False  # whether there may be any by now
+        self._sequencers: set[int] = set()
+        self._cuts: defaultdict[int, set[int]] = defaultdict(set)  # by shard: how far it was sealed when it was cut off
 
     def make_room(self, rows: _Rows) -> None:
         """See `StreamFold`."""
@@ -207,6 +245,12 @@ class SealFold(StreamFold[_Rows]):
         if _IS_TURN[e.kind]:
             self._turns(e)
             return
+        if e.kind == _NODESET:
+            self._nodesets.learn(e.epoch, e.value)
+            return
+        if e.kind == _EVENT_LOG:
+            self._donors = self._donors or e.f in self._leave
+            return
         if _IS_SIGN[e.kind] and self._ends.awaited[awaited_at(e.node)]:
             self._ends.sign(e.node, e.seq)
             state = self._state._replace(awaited=NOBODY)
@@ -221,16 +265,40 @@ class SealFold(StreamFold[_Rows]):
             since, enough = self._ends.began(e.node, e.seq), All(unsealed)
             self._ends.wait(tally, unsealed, e.seq, since=since, enough=enough, way="unsealed", counted=True, said=said)
             return
+        self._late(e)
+
+    def _late(self, e: _Rows) -> None:
+        """A copy of a write that its shard had to refuse, unless it is of a donor."""
+        tally, seals = self.tallies[KEPT.id], self._state.seals
         seal, way = int(seals.seq[e.node]), "recovery" if e.recovery > 0 else "sequencer"
         found: dict[str, object] = {"node": e.node, "lsn": shown(e.offset), "sealed": int(seals.upto[e.node])}
         found |= {"run": e.recovery} if e.recovery > 0 else {}
-        tally.judged += 1
-        tally.violation(seal, e.seq, way=way, **found)
+        nodeset = self._nodesets.of(epoch_of(e.offset)) if self._donors else None
+        if nodeset is None:
+            tally.judged += 1
+            tally.violation(seal, e.seq, way=way, **found)
+            return
+        # Of each that may have had a copy: whether it may have lost that, with the end of an earlier life or of this.
+        since: dict[int, int] = {}
+        for shard in members(nodeset.shards):
+            if any(not _is_late(e.recovery, e.offset, sealed) for sealed in self._cuts[shard]):
+                since[shard] = NOWHERE
+            elif shard != e.node and not _is_late(e.recovery, e.offset, int(seals.upto[shard])):
+                since[shard] = MAX_OFFSET
+        top, released, releaser = self._state.run.tolist()
+        releasers = frozenset({*self._sequencers, releaser} - {NOWHERE} if e.offset > top else ())
+        since |= dict.fromkeys(releasers, self._ends.began(releaser, released))
+        enough = _Unseen(self._nodesets.places, e.offset, e.recovery > 0, releasers)
+        self._ends.wait(tally, since, seal, e.seq, since=since, by=e.node, enough=enough, way=way, said=found)
 
     def _turns(self, e: _Rows) -> None:
         """A life begins or ends; with it the disk may be lost."""
         seals = self._state.seals
-        self._ends.turn(e.kind, e.node, e.seq)
+        cut = self._ends.turn(e.kind, e.node, e.seq)
+        if cut and 0 <= e.node < MOST_SHARDS:
+            self._cuts[e.node].add(int(seals.upto[e.node]))
+        if e.kind == _TAKES_PART and e.f == _SEQUENCER:
+            self._sequencers.add(e.node)
         if e.kind == _TAKES_PART and 0 <= e.node < MOST_SHARDS:
             seals.begun[e.node] = seals.begun[MOST_SHARDS] = 1
             if e.reason == _LOST:
@@ -246,7 +314,8 @@ FAMILY = Family(
     "read_path_seals",
     CHECKS,
     frozenset({*_OWN, *ENDS}),
-    ("node", "f", "offset", "epoch", "wave", "recovery", "shards", "reason"),
+    ("node", "f", "offset", "epoch", "wave", "recovery", "shards", "reason", "value"),
     SealFold,
     READ_PATH,
+    reads_texts=True,
 )
