@@ -68,6 +68,15 @@ STATE_KINDS = frozenset(Kind(word) for word, kind in KINDS.items() if kind.state
 ENTRY_KINDS = frozenset(Kind(word) for word, kind in KINDS.items() if kind.entries)
 """Kinds whose offsets are those of one batch of entries."""
 
+
+def columns_of(kind: Kind) -> tuple[str, ...]:
+    """What an event of a kind may carry besides the columns of every event: its own columns, then the node's state."""
+    declared = KINDS[kind]
+    carried = (*declared.requires, *declared.may_carry, *declared.state)
+    state = (*declared.state, "visible") if declared.state else ()
+    return tuple(sorted(dict.fromkeys(carried), key=lambda name: state.index(name) if name in state else -1))
+
+
 MAX_BATCH_OFFSETS = 1 << 20
 """A batch wider than this is refused by the readers: offsets are expanded when they are compared."""
 
@@ -103,6 +112,7 @@ __all__ = [
     "Column",
     "Kind",
     "Operation",
+    "columns_of",
     "required_in",
     "schema_in",
     "version_in",

@@ -78,6 +78,14 @@ def test_one_that_does_not_is_a_story(place: Path) -> None:
     ]
 
 
+def test_an_event_of_any_protocol_is_shown_with_what_it_carries() -> None:
+    run = RUNS.parent / "read_path" / "mutant-seal-forgotten"
+    seal, copy = _check("-q", "--only", "seal-is-kept", run).stdout.splitlines()[4:6]
+    assert seal.split() == ["1305", "0.901677", "node", "0", "seal", "epoch=1"]
+    fields = "offset=4294967457 record=data wave=1 recovery=0 shards=5 value=163"
+    assert copy.split()[4:] == ["copy", *fields.split()]
+
+
 def test_the_headline_counts_violations_not_checks(place: Path) -> None:
     _write(place / "runs" / "worse", [3, 4, 2, 1])
     headline = _check("runs/worse").stdout.splitlines()[0]

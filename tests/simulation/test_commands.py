@@ -18,9 +18,10 @@ from click.testing import CliRunner, Result
 from loghistory import open_run
 from quorumlog.hunting.hunt_command import hunt
 from quorumlog.hunting.simulate_command import simulate
-from quorumlog.protocol import every
+from quorumlog.protocol import every, load
 
 LOGWITNESS = Path(sys.executable).with_name("logwitness")
+RECORDED = Path(__file__).parents[2] / "histories" / "runs" / "raft" / "reference-jsonl" / "manifest.json"
 
 
 def run_simulate(*arguments: str) -> Result:
@@ -94,6 +95,8 @@ def test_without_a_seed_one_is_drawn_and_said(tmp_path: Path) -> None:
         (["--configuration", "still.json"], ">= 1000 - at `$.timing.heartbeat`"),
         (["--configuration", "sure.json"], "<= 1.0 - at `$.link.loss`"),
         (["--configuration", "idle.json"], "all acks levels, have weight 0"),
+        (["--configuration", str(RECORDED), "--protocol", "pull-queries"], f"{RECORDED}: the configuration of the run"),
+        (["--rules", "rules.py", "--setting", "lagging"], "setting 'lagging' is one of pull-queries, not of raft"),
         (["--configuration", "rate.json"], "rate 99.0 of clock is not a number from 0.1 to 10"),
     ],
 )
@@ -107,6 +110,7 @@ def test_bad_usage_is_one_line_and_status_2(
     (tmp_path / "still.json").write_text('{"timing": {"heartbeat": 0}}')
     (tmp_path / "sure.json").write_text('{"link": {"loss": 1.5}}')
     (tmp_path / "idle.json").write_text('{"workload": {"acks_all": 0, "acks_leader": 0, "acks_none": 0}}')
+    (tmp_path / "rules.py").write_text("def log_ok(last_term, dirty, own_last_term, own_dirty): ...\n")
     (tmp_path / "rate.json").write_text('{"faults": {"arguments": {"clock": {"rate": 99}}}}')
     (tmp_path / "empty").mkdir()
     (tmp_path / "link").symlink_to("nowhere")
@@ -135,6 +139,8 @@ def test_hunt_lists_the_mutants_one_a_line() -> None:
     result = CliRunner().invoke(hunt, ["--list"])
     known = [mutant for protocol in every() for mutant in protocol.mutants.values()]
     assert result.output.splitlines() == [mutant.id for mutant in known if mutant.checks]
+    listed = CliRunner().invoke(hunt, ["--list", "--protocol", "read-path"])
+    assert listed.output.splitlines() == [*load("read-path").hunted]
 
 
 @pytest.mark.slow
@@ -161,6 +167,13 @@ def test_hunt_says_when_a_mutant_survives() -> None:
 @pytest.mark.parametrize("arguments", [[], ["--list", "--all"], ["--mutant", "nope"], ["--reference", "--seeds", "0"]])
 def test_hunt_refuses_bad_usage(arguments: list[str]) -> None:
     assert CliRunner().invoke(hunt, arguments).exit_code == 2
+
+
+def test_hunt_refuses_rules_under_a_setting_of_another_protocol(tmp_path: Path) -> None:
+    (tmp_path / "rules.py").write_text("def log_ok(last_term, dirty, own_last_term, own_dirty): ...\n")
+    refused = CliRunner().invoke(hunt, ["--rules", str(tmp_path / "rules.py"), "--setting", "lagging", "--seeds", "1"])
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "setting 'lagging' is one of pull-queries, not of raft" in refused.stderr
 
 
 @pytest.mark.slow

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from quorumlog import protocol
+from quorumlog.hunting import campaign
 from quorumlog.protocol import SWARM, ProtocolError, find, load, one_of
 from quorumlog.rules_file import RulesFileError, read_rules
 from quorumlog.simulation.configuration import configuration_to_json
+from quorumlog.simulation.loop import derived_random
 
 
 def test_a_mutant_a_setting_or_a_name_says_which_protocol_is_meant() -> None:
@@ -24,6 +26,27 @@ def test_a_configuration_says_which_protocol_it_is_of(name: str) -> None:
     settings = load(name).settings.values()
     assert {find(configuration=configuration_to_json(each)).name for each in settings} == {name}
     assert find(configuration={}).name == "raft", "all could read it"
+
+
+@pytest.mark.parametrize("name", ["pull-queries", "raft", "read-path"])
+def test_the_swarm_draws_from_the_setting_that_is_the_default(name: str) -> None:
+    found = load(name)
+    default = next(iter(found.settings.values()))
+    assert found.configured(SWARM, 3) == default.drawn(derived_random(3, SWARM))
+
+
+def test_a_campaign_is_of_one_protocol() -> None:
+    assert campaign.protocol() == campaign.protocol(mutants=["vote-twice"]) == "raft"
+    assert campaign.protocol("read-path") == "read-path"
+    with pytest.raises(ProtocolError, match=r"^the mutants belong to pull-queries and raft; name those of one"):
+        campaign.protocol(mutants=["vote-twice", "up-on-receipt"])
+
+
+def test_rules_are_of_the_protocol_that_has_most_of_their_names(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text("def lag(max_end, current): ...\ndef window_suffices(*of): ...\ndef log_ok(*of): ...\n")
+    with pytest.raises(RulesFileError, match=r"log_ok is not a rule"):
+        read_rules(mine)
 
 
 def test_a_misspelt_rule_is_looked_for_among_the_rules_of_the_other_names(tmp_path: Path) -> None:

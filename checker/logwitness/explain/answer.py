@@ -8,19 +8,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from loghistory import open_run
+from loghistory import Kind, open_run
+from loghistory.errors import printable
 from loghistory.manifest import read as read_manifest
+from loghistory.schema import columns_of
 
 from ..checks import families
 from ..engine.local import check, events_at
 from .pages import DOCUMENTS, Passage, passages
 from .topics import Topic, Topics, close, gather
 from .transcripts import HISTORIES, Case, cases, cases_of
-
-_COLUMNS = (
-    *("f", "op", "role", "peer", "term", "offset", "last_offset", "entry_term", "value", "acks", "reason"),
-    *("dirty", "flushed", "commit", "visible"),
-)
 
 _ROOT = Path(__file__).resolve().parents[3]
 """Of a checkout."""
@@ -211,5 +208,6 @@ def _recorded(check_id: str, chosen: Path) -> Recorded:
 def _line(row: Mapping[str, Any]) -> str:
     """An event in a line: what it is, then its columns."""
     where = f"n{row['node']}" if "node" in row else f"c{row['process']}" if "process" in row else "-"
-    columns = [f"{name}={row[name]}" for name in _COLUMNS if name in row]
+    said = [name for name in columns_of(Kind(row["kind"])) if name in row and name not in ("node", "process")]
+    columns = [f"{name}={printable(str(row[name]))}" for name in said]
     return f"{row['seq']}  {where} {row['kind']}  {' '.join(columns)}"

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from loghistory import Kind, RunSource
 from loghistory.errors import printable
+from loghistory.schema import columns_of
 
 from ..checks.contract import Check, Loss, Outcome, Verdict, Violation
 from ..checks.faults import CAUSES, GAP
@@ -49,7 +50,9 @@ _SHOWN = {
     Kind.ACKED: ("offset", "entry_term", "acks", "reason", "commit"),
     Kind.FAULT: ("f", "text"),
 }
-_STATE = ("term", "dirty", "flushed", "commit", "visible")
+"""What is shown of events of these kinds; of others, all that their vocabulary declares."""
+_LONGEST = 100
+"""Characters of a field that are shown."""
 
 
 class Report:
@@ -227,9 +230,9 @@ def _events(rows: Sequence[Mapping[str, Any]]) -> Table:
     for row in rows:
         kind = Kind(row["kind"])
         where = f"client {row['process']}" if "process" in row else f"node {row['node']}" if "node" in row else ""
-        fields = [name for name in _SHOWN.get(kind, _STATE) if name in row and name not in _COMMON]
-        if "process" in row:
-            fields = [name for name in fields if name != "process"]
+        fields = [name for name in _SHOWN.get(kind) or columns_of(kind) if name in row and name not in _COMMON]
+        said = {"process", *(("last_offset",) if "offset" in row else ())}
+        fields = [name for name in fields if name not in said]
         words = Text(" ".join(_field(name, row) for name in fields))
         seconds = [f"{row['time'] / 1e9:.6f}"] if timed else []
         table.add_row(str(row["seq"]), *seconds, where, str(kind), words)
@@ -242,7 +245,8 @@ def _field(name: str, row: Mapping[str, Any]) -> str:
         return f"offset={value}..{row['last_offset']}"
     if name == "acks":
         value = "all" if value == -1 else value
-    return f"{name}={printable(str(value))}"
+    text = printable(str(value))
+    return f"{name}={text if len(text) <= _LONGEST else text[: _LONGEST - 1] + '…'}"
 
 
 def print_checks(listed: Sequence[tuple[str, Check, Sequence[str]]]) -> None:
