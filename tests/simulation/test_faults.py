@@ -37,6 +37,20 @@ def test_a_drawn_plan_is_a_function_of_its_seed_and_survives_json() -> None:
     assert plan_from_json(json.dumps(plan_to_json(plan))) == plan
     assert {fault.name for fault in plan} == set(KINDS)
     assert all(SECOND <= fault.at < 200 * SECOND for fault in plan)
+    assert plan_from_json(plan_to_json(plan[::-1])) == plan, "by time"
+
+
+def test_short_faults_are_drawn_as_often_as_long_ones() -> None:
+    """Uniform in the logarithm: half of those between 1 ms and 1 s are shorter than 32 ms."""
+    plan = drawn(3, 200 * SECOND, FaultMix(shortest=SECOND // 1000, longest=SECOND))
+    assert 0.4 < sum(fault.lasting < SECOND // 32 for fault in plan) / len(plan) < 0.6
+
+
+def test_nobody_is_cut_off_from_nobody() -> None:
+    cuts = FaultMix(weights=dict.fromkeys(("partition", "mute", "deafen"), 1.0), targets={"all": 1.0})
+    assert {(fault.name, *fault.nodes) for fault in drawn(3, 20 * SECOND, cuts)} == {
+        (name, "leader") for name in cuts.weights
+    }
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,7 @@ def test_a_paused_host_keeps_what_falls_due_and_a_stopped_one_loses_it() -> None
     seen: list[str] = []
     host.after(10, seen.append, "timer")
     host.after(30, seen.append, "later timer")
+    host.after(60, seen.append, "last timer")
     simulation.at(5, host.pause)
     simulation.at(8, lambda: host.deliver(seen.append, "message"))
     simulation.at(20, host.resume)
@@ -103,10 +104,28 @@ def test_a_paused_host_keeps_what_falls_due_and_a_stopped_one_loses_it() -> None
     simulation.run(20)
     assert seen == ["message", "timer"]
     host.stop()
+    simulation.run(40)
+    assert seen == ["message", "timer"], "nothing is due while it is down"
     host.start()
     simulation.run(100)
     assert seen == ["message", "timer"]
     assert host.incarnation == 1
+
+
+def test_what_a_paused_host_missed_is_not_done_by_the_next_process() -> None:
+    host = Host(Simulation(1), 0)
+    host.start()
+    host.pause()
+    seen: list[str] = []
+
+    def restart() -> None:
+        host.stop()
+        host.start()
+
+    host.deliver(restart)
+    host.deliver(seen.append, "message")
+    host.resume()
+    assert (seen, host.incarnation) == ([], 1)
 
 
 def test_who_waits_for_a_paused_host_is_told_when_it_is_stopped() -> None:

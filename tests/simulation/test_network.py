@@ -47,6 +47,9 @@ def test_loss_and_duplication() -> None:
     messages = [message for *_, message in arrivals]
     assert 250 < len(set(messages)) < 450
     assert len(messages) > len(set(messages))
+    first: dict[object, int] = {}
+    late = [time - first.setdefault(message, time) for time, *_, message in arrivals]
+    assert 100_000_000 < max(late) <= 200_000_000, "a second copy straggles"
 
 
 def test_cuts_are_directed_and_nest() -> None:

@@ -244,6 +244,29 @@ def test_faults_that_overlap_on_a_node_end_one_by_one(
     assert found == seen
 
 
+@pytest.mark.parametrize(
+    ("fault", "begun", "ended"),
+    [
+        (Fault(0, "disk_full", (1,)), (0, False, 0), (None, False, 0)),
+        (Fault(0, "fsync_error", (1,)), (None, True, 0), (None, False, 0)),
+        (Fault(0, "open_error", (1,), args={"sync": 3}), (None, False, 0), (None, True, 2)),
+    ],
+    ids=lambda each: getattr(each, "name", ""),
+)
+def test_a_fault_of_a_disk_ends_with_it_also_while_another_one_keeps_the_node_down(
+    fault: Fault, begun: tuple[object, ...], ended: tuple[object, ...]
+) -> None:
+    """What fails at the opening is what `open_error` leaves behind: the sync of that number."""
+    cluster = RaftCluster(2, QUIET, Recorder(MemorySink()))
+    disk = cluster.nodes[1].disk
+    found = []
+    cluster.faults.begin(Fault(0, "kill", (1,)), [1], 1)
+    for change in (cluster.faults.begin, cluster.faults.end):
+        change(fault, [1], 0)
+        found.append((disk.capacity_bytes, disk.fail_next_sync, disk.syncs_before_failure))
+    assert found == [begun, ended]
+
+
 def test_a_fault_of_several_nodes_is_recorded_once_for_each() -> None:
     sink = MemorySink()
     with Recorder(sink) as recorder:

@@ -286,6 +286,9 @@ class Protocol:
     """As manifests have it (``made_by.protocol``), and as the folders of checks and rules are called."""
     kinds: frozenset[Kind]
     """The events of its nodes. A run whose manifest names no protocol is of this one if such an event occurs in it."""
+    brings: Mapping[Kind, frozenset[Kind]] = field(default_factory=dict, compare=False)
+    """By a kind of event, those of which there must have been some where there is one: if none is recorded, a check
+    that has nothing to judge without them is undecided (`engine.unrecorded`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import msgspec
 
 from loghistory.schema import Kind
 
-from ..checks import all_checks
+from ..checks import all_checks, families
 from ..checks.contract import Check, Outcome, Setting, Verdict, Verdicts
 from .doubt import explained
 
@@ -29,16 +29,6 @@ _SHOWN_BY = {
 """What shows that there were some: events of another kind, or a fault or an operation of this name."""
 
 
-_ALWAYS_WITH = {
-    Kind.STREAM_RECORD: {
-        *(Kind.NODESET, Kind.TAKES_PART, Kind.COPY, Kind.ACKNOWLEDGE, Kind.RELEASE, Kind.SHIP),
-        *(Kind.STREAM_SETTINGS, Kind.STREAM_METADATA, Kind.STREAM_START, Kind.STREAM_STARTED, Kind.STREAM_HEARD),
-    },
-    Kind.ROWS: {Kind.SERVE, Kind.ASSIGNED, Kind.ROUTE, Kind.ANSWER, Kind.FINISH},
-}
-"""What there must have been where there are events of a kind: a check that cannot judge without it is undecided."""
-
-
 def unrecorded(found: Verdicts, setting: Setting) -> Verdicts:
     """What is said of a log, undecided where a kind that is not recorded may explain it, or would be judged."""
     seen, words = setting.seen, setting.words
@@ -47,13 +37,7 @@ def unrecorded(found: Verdicts, setting: Setting) -> Verdicts:
         for kind, (shows, word) in _SHOWN_BY.items()
         if seen.lacks((kind,)) and ((shows and not seen.lacks((shows,))) or (word and words.code(word) in seen.asked))
     }
-    due = {
-        kind
-        for shows, kinds in _ALWAYS_WITH.items()
-        if not seen.lacks((shows,))
-        for kind in kinds
-        if seen.lacks((kind,))
-    }
+    due = {kind for shows, kinds in _brought() if not seen.lacks((shows,)) for kind in kinds if seen.lacks((kind,))}
     if not unsaid and not due:
         return found
     return replace(found, outcomes=tuple(_weighed(each, unsaid, due) for each in found.outcomes))
@@ -69,6 +53,13 @@ def _weighed(each: Outcome, unsaid: set[Kind], due: set[Kind]) -> Outcome:
         reason = f"no {min(due.intersection(check.kinds))} event is recorded"
         return msgspec.structs.replace(each, verdict=Verdict.UNDECIDED, reason=reason)
     return each
+
+
+@cache
+def _brought() -> list[tuple[Kind, frozenset[Kind]]]:
+    """What events bring with them, as all protocols declare it."""
+    protocols = {family.protocol for family in families() if family.protocol is not None}
+    return [each for protocol in protocols for each in protocol.brings.items()]
 
 
 @cache

@@ -101,11 +101,8 @@ class Processes(ABC):
         """The configuration file of a node."""
 
     def arguments(self, node: int) -> list[str]:
-        """What the command of a node needs besides."""
-        return []
-
-    def ends_said(self, node: int) -> list[str]:
-        """When its lives before ended, for what they could not record any more; of many the last ones."""
+        """What its command is given besides: when its lives before ended, for what they could not record any more; of
+        many lives the last ones."""
         ends = [*self._ends.get(node, {}).items()][-_ENDS:]
         return [word for life, end in ends for word in ("--ended", str(life), *map(str, end))]
 

@@ -82,10 +82,6 @@ class Cluster(Processes):
         changed = {"voters": others, "least_session": self.least_session}
         file.write_text(json.dumps({**json.loads(file.read_text()), **changed}, indent=2) + "\n")
 
-    def arguments(self, node: int) -> list[str]:
-        """When the lives before ended, as the node is told (`ends_said`)."""
-        return self.ends_said(node)
-
     async def answers(self, node: int) -> None:
         """Return if the node answers. Raises OSError if it does not."""
         (await self.client(node)).close()

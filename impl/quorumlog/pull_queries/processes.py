@@ -58,6 +58,10 @@ class Servers(Processes):
             **self._of_each.get(node, {}),
         }
 
+    def arguments(self, node: int) -> list[str]:
+        """None: what a server did last and could not record stays unknown."""
+        return []
+
     async def answers(self, node: int) -> None:
         """Return if the server answers. Raises OSError if it does not."""
         try:

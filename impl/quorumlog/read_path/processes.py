@@ -133,10 +133,6 @@ class PathProcesses(Processes):
             **self._settings,
         }
 
-    def arguments(self, node: int) -> list[str]:
-        """When the lives before ended, as the node is told (`ends_said`)."""
-        return self.ends_said(node)
-
     async def client(self, node: int, clock: HybridClock | None = None) -> PathClient:
         """Connect to a process. Raises OSError."""
         return await PathClient.connect(self.addresses[node], self.name, clock or self.clock)

@@ -20,7 +20,10 @@ from ..columns import Array, Columns
 from ..contract import Check, Protocol, Setting, Tally, Verdicts, violated
 from ..words import Words
 
-PULL_QUERIES = Protocol("pull-queries", frozenset(Kind(kind.word) for kind in VOCABULARY.kinds))
+_WITH_ROWS = frozenset({Kind.SERVE, Kind.ASSIGNED, Kind.ROUTE, Kind.FINISH})
+PULL_QUERIES = Protocol(
+    "pull-queries", frozenset(Kind(kind.word) for kind in VOCABULARY.kinds), {Kind.ROWS: _WITH_ROWS}
+)
 
 Form = TypeVar("Form")
 

@@ -15,7 +15,15 @@ from ..contract import Check, Protocol, Setting, Tally, Verdicts, violated
 from ..kernel import part
 from ..words import Words
 
-READ_PATH = Protocol("read-path", frozenset(Kind(kind.word) for kind in VOCABULARY.kinds))
+_WITH_RECORDS = frozenset(
+    {
+        *(Kind.NODESET, Kind.TAKES_PART, Kind.COPY, Kind.ACKNOWLEDGE, Kind.RELEASE, Kind.SHIP),
+        *(Kind.STREAM_SETTINGS, Kind.STREAM_METADATA, Kind.STREAM_START, Kind.STREAM_STARTED, Kind.STREAM_HEARD),
+    }
+)
+READ_PATH = Protocol(
+    "read-path", frozenset(Kind(kind.word) for kind in VOCABULARY.kinds), {Kind.STREAM_RECORD: _WITH_RECORDS}
+)
 
 GAP = {word: word_code(word) for word in GapWord}
 """The codes of column ``f`` of a gap."""
