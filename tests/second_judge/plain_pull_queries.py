@@ -1006,8 +1006,23 @@ def unsaid(history: History, node: int | None, e: Event) -> Count:
     following = next((b.seq for b in own if b.seq > e.seq), None)
     of_query = (b.seq for b in history.events if b.op == e.op and b.kind in BEGIN and b.seq <= e.seq)
     since = -1 if e.op is None else next(of_query, -1)  # nothing is said of a query before it begins
+    if e.kind in ("heard", "report_heard") and not is_set(history, node, e):
+        said_then = [b for b in own if b.kind in ("serve", "heartbeat", "report")]
+        after = {cut: [b.stamp for b in said_then if b.kind == "serve" and cut <= b.seq < e.seq] for cut in cuts}
+        before = {cut: [b.stamp for b in said_then if b.seq < cut] for cut in (*cuts, e.seq)}
+        cuts = {
+            cut
+            for cut in cuts
+            if before[min(cut, e.seq)][-1:] <= [e.stamp] and (not after[cut] or e.stamp <= after[cut][0])
+        }
     lost = any(since < cut < e.seq for cut in cuts) or following in cuts
     return UNJUDGED if lost else JUDGED + VIOLATED
+
+
+def is_set(history: History, node: int | None, e: Event) -> bool:
+    """Whether a fault has set the clock of a node, or nobody knows whose."""
+    events = (b for b in history.events[: e.seq] if b.kind in ("fault", "heal") and b.f == "clock")
+    return any(b.node in (None, node) for b in events)
 
 
 def since_begun(events: list[Event], op: int | None) -> list[Event]:

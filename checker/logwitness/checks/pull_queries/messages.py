@@ -2,7 +2,8 @@
 
 The folds about statuses, tables and routes take what a server hears for what was said; here the two are compared. A
 server that was cut off may have lost the end of its record: what is missing there is held against it only once it
-records something more in the same life.
+records something more in the same life. A heartbeat or a report says when it was sent, by the sender's clock: it is of
+that end only if its stamp is between the last one that is recorded of that life and the first one of the next.
 
 Sources: pull-queries.md#heard-was-said, counting.md#may-lack.
 """
@@ -17,10 +18,10 @@ import numpy as np
 
 from loghistory.schema import Kind
 
-from ..codes import FAIL, INFO, INVOKE, MAX_OFFSET, NULL, OK, code, lookup
-from ..columns import Columns, read_only
+from ..codes import FAIL, FAULT, HEAL, INFO, INVOKE, MAX_OFFSET, NO_NODE, NULL, OK, code, lookup
+from ..columns import Columns, Ints, read_only
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
-from ..ends import ENDS, Ends
+from ..ends import ENDS, MOST_NODES, Ends
 from ..kernel import kernel
 from .plain_queries import READS, QueryFold, state
 from .protocol import LATE, PULL_QUERIES, Asked, Finished, Positions, Queries, Rows, said
@@ -72,6 +73,8 @@ _OF_CLIENTS = frozenset({Kind.INVOKE, Kind.OK, Kind.FAIL, Kind.INFO})
 _IS_WANTED = lookup(_OF_CLIENTS | {*_KINDS} - {Kind.HEARTBEAT, Kind.HEARD})
 _IS_TURN, _IS_SIGN = lookup(ENDS | {Kind.SERVE}), lookup(ENDS | {*_KINDS} - {Kind.ROWS})
 _IS_BEAT = lookup({Kind.HEARTBEAT, Kind.HEARD})
+_IS_STATED = lookup({Kind.SERVE, Kind.HEARTBEAT, Kind.REPORT})
+_IS_OF_CLOCK = lookup({Kind.FAULT, Kind.HEAL})
 
 _MANY = 4096
 _SAID_BY = {
@@ -130,6 +133,15 @@ class _Unsaid(NamedTuple):
     way: str
     rests_on: Kind
     said: dict[str, Any]
+    stamp: int  # with which it was said; NULL: it bears none
+
+
+@dataclass(slots=True)
+class _Gap:
+    """The end of a life that a record may lack: between which stamps of the server it lies; NULL: that is not known."""
+
+    first: int
+    last: int = NULL
 
 
 class _Beats(NamedTuple):
@@ -165,6 +177,11 @@ def _heard(rows: _Beats, at: int, sent: Heard, newest: Cells, counts: Cells) -> 
     return len(rows.seq)
 
 
+def _places(nodes: Ints) -> Ints:
+    """The place of each node among those whose last stamp is kept: all that are not share one."""
+    return np.where((nodes >= 0) & (nodes < MOST_NODES), nodes, MOST_NODES)
+
+
 class MessageFold(QueryFold):
     """Compares what servers and clients of one run heard with what was said; see the module."""
 
@@ -178,6 +195,12 @@ class MessageFold(QueryFold):
         self._ends = Ends()
         self._found: list[_Unsaid] = []  # among the last events
         self._served: dict[int, int] = {}  # by node: the event of the first time
+        self._stated: Ints = np.full(
+            MOST_NODES + 1, NULL, dtype=np.int64
+        )  # by node: its last stamp before these events
+        self._gaps: dict[int, list[_Gap]] = defaultdict(list)
+        self._clock = setting.words.code("clock")
+        self._set: set[int] = set()  # the nodes whose clocks a fault has set
         self._nodes = Nodes(compiled=setting.compiled)
         self._sent = nothing_heard(self._compiled)  # by pair: the stamps of heartbeats
         self._newest = numbers((), compiled=self._compiled)
@@ -204,29 +227,53 @@ class MessageFold(QueryFold):
 
     def _unsaid(self, node: int, since: int, /, *events: int, way: str, rests_on: Kind, **said: Any) -> None:  # noqa: ANN401
         """A node did not say something by the last of these events, unless it lost the end of its record."""
-        self._found.append(_Unsaid(node, events, since, way, rests_on, said))
+        stamp = said["stamp"] if rests_on in (Kind.HEARTBEAT, Kind.REPORT) else NULL
+        self._found.append(_Unsaid(node, events, since, way, rests_on, said, stamp))
 
     def _settle(self, columns: Columns) -> None:
         """Lives begin and end, and what waits for nodes is settled by what they record next."""
         found, self._found = sorted(self._found, key=lambda each: each.events[-1], reverse=True), []
         nodes = [*{each.node for each in found} | self._ends.waited_for()]
-        which = np.flatnonzero(_IS_TURN[columns.kind] | (_IS_SIGN[columns.kind] & np.isin(columns.node, nodes)))
-        for seq, kind, node in zip(
-            *(column[which].tolist() for column in (columns.seq, columns.kind, columns.node)), strict=True
-        ):
+        kinds = columns.kind
+        clocks = _IS_OF_CLOCK[kinds] & (columns.f == self._clock)
+        which = np.flatnonzero(_IS_TURN[kinds] | clocks | (_IS_SIGN[kinds] & np.isin(columns.node, nodes)))
+        stated = columns.where(_IS_STATED[kinds])
+        for seq, kind, node, stamp in columns.rows(which, "seq", "kind", "node", "stamp"):
             while found and found[-1].events[-1] < seq:
-                self._wait(found.pop())
-            if _IS_TURN[kind]:
-                self._ends.turn(kind, node, seq)
+                self._wait(found.pop(), stated)
+            if kind in (FAULT, HEAL):
+                self._set.add(node)
+            elif _IS_TURN[kind]:
+                if self._ends.turn(kind, node, seq):
+                    self._gaps[node].append(_Gap(self._last_stated(stated, node, seq)))
+                if kind == _SERVE and self._gaps[node] and self._gaps[node][-1].last == NULL:
+                    self._gaps[node][-1].last = stamp
             else:
                 self._ends.sign(node, seq)
         while found:
-            self._wait(found.pop())
+            self._wait(found.pop(), stated)
+        # Of a node that is there twice the last is kept.
+        self._stated[_places(stated.node)] = stated.stamp
 
-    def _wait(self, each: _Unsaid) -> None:
-        nodes, rests_on = (each.node,), (each.rests_on,)
+    def _last_stated(self, stated: Columns, node: int, seq: int) -> int:
+        """The last stamp that a node stated before an event; NULL if it is not known."""
+        before = np.flatnonzero((stated.node == node) & (stated.seq < seq))
+        if not 0 <= node < MOST_NODES:
+            return NULL
+        return int(stated.stamp[before[-1]] if len(before) else self._stated[node])
+
+    def _wait(self, each: _Unsaid, stated: Columns) -> None:
+        nodes, since = [each.node], each.since
+        if each.stamp != NULL and not {each.node, NO_NODE} & self._set:
+            lost = any(
+                gap.first <= each.stamp and (gap.last == NULL or each.stamp <= gap.last)
+                for gap in self._gaps[each.node]
+            )
+            since = NULL if lost else MAX_OFFSET
+            if not lost and each.stamp < self._last_stated(stated, each.node, each.events[-1]):
+                nodes = []
         self._ends.wait(
-            self._of_beats, nodes, *each.events, said=each.said, since=each.since, way=each.way, rests_on=rests_on
+            self._of_beats, nodes, *each.events, said=each.said, since=since, way=each.way, rests_on=(each.rests_on,)
         )
 
     def _beats(self, columns: Columns) -> None:
@@ -410,7 +457,7 @@ _BEGINS = frozenset({INVOKE, _ROUTE, _FORWARD})
 FAMILY = Family(
     "pull_queries_messages",
     (CHECK,),
-    _OF_CLIENTS | {*_KINDS} | ENDS,
+    _OF_CLIENTS | {*_KINDS, Kind.FAULT, Kind.HEAL} | ENDS,
     MessageFold.reads,
     MessageFold,
     PULL_QUERIES,
