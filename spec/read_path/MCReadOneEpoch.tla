@@ -6,6 +6,14 @@ Small == reader.at <= Last
 FewEvents == version <= 5
 SmallFewEvents == Small /\ FewEvents
 
+(* There is a record; those without a copy of it have said so, and nobody else is reached.                      *)
+InitAsked ==
+    /\ InitStored /\ acked = {1}
+    /\ started = {s \in Node : store[s] = {}}
+    /\ sent = [s \in Node |-> IF s \in started THEN 2 ELSE 1]
+    /\ reader = [NewReader EXCEPT !.on = started, !.reading = started, !.next = sent]
+OthersAreCutOff == SmallFewEvents /\ Cardinality(started) <= Cardinality(Node) - R
+
 Met(number, name, there) == IF TLCGet(number) = 0 /\ there THEN TLCSet(number, 1) /\ PrintT(<<"reached", name>>) ELSE TRUE
 ASSUME \A number \in 1..4 : TLCSet(number, 0)
 Reached ==
@@ -20,6 +28,7 @@ NeverRewinds(r) == FALSE                                                     \* 
 RewindsOnChange(r) == \E s \in Node : status[s] = "empty" /\ r.log[s] # "empty" \* RewindsOn
 NeverOld(r) == FALSE                                                         \* StatusesOld
 CleanUnnoticed(completed) == emptied                                         \* AfterClean
+LossUnnoticed(lost_at) == emptied                                            \* AfterLoss
 WipedAnswers(s) == "started"                                                 \* Says
 UnavailableDropped(stat) ==                                                  \* InForce
     [s \in DOMAIN stat |-> IF stat[s] = "unavailable" THEN "empty" ELSE stat[s]]

@@ -19,7 +19,7 @@ VARIABLES
     copyset,                       \* of each record, as its copies name it
     acked,                         \* the records that were acknowledged
     released, trim,
-    status, version, emptied,      \* the event log: the statuses, its length, where the last rebuilding completed
+    status, version, emptied,      \* the event log: the statuses, its length, up to where readers must ask anew
     known,                         \* how much of the event log a shard has seen for certain
     downs, losses,                 \* how many there were
     started, sent,                 \* the shards that have taken the last START, and what each has sent since: up to it
@@ -66,7 +66,8 @@ Judged(r) == ReadVerdict(Property, InForce(r.stat), Said(r), Lacking(r))
 
 (* read-path.md#event-log-version: an accepted answer is newer than the statuses.                            *)
 StatusesOld(r) == r.heard > r.version
-(* read-path.md#empty-rewinds, read-path.md#event-log-version: a rebuilding completed since.                  *)
+(* read-path.md#empty-rewinds, read-path.md#loss-rewinds, read-path.md#event-log-version: a rebuilding completed *)
+(* since, or what was being rebuilt is lost.                                                                  *)
 RewindsOn(r) == emptied > r.version
 (* read-path.md#gap-verdict, read-path.md#no-gap-in-scd                                                       *)
 RewindPending(r) == r.due # "no"
@@ -131,7 +132,7 @@ NewReader ==
      rejected |-> FALSE]
 
 (* Each LSN that is there has a record with R copies, or none at all.                                         *)
-Init ==
+InitStored ==
     /\ copyset \in [Lsn -> {c \in SUBSET Node : Cardinality(c) \in {0, R}}]
     /\ \A lsn \in Lsn : lsn > Written => copyset[lsn] = {}
     /\ store = [s \in Node |-> {lsn \in Lsn : s \in copyset[lsn]}]
@@ -143,10 +144,10 @@ Init ==
     /\ version = 0 /\ emptied = 0
     /\ known = [s \in Node |-> 0]
     /\ downs = 0 /\ losses = 0
-    /\ started = {} /\ sent = [s \in Node |-> 1] /\ flight = [s \in Node |-> None]
-    /\ reader = NewReader
+    /\ flight = [s \in Node |-> None]
     /\ lost = {} /\ shown = {} /\ trimmed = {}
     /\ whole = acked
+Init == InitStored /\ started = {} /\ sent = [s \in Node |-> 1] /\ reader = NewReader
 
 -------------------------------------------------------------------------------------------
 (* The shards.                                                                                             *)
@@ -194,10 +195,13 @@ Unavailable(s) ==
     /\ Event(s, "unavailable")
     /\ UNCHANGED <<data, emptied, known>>
 
+(* read-path.md#loss-rewinds                                                                                 *)
+AfterLoss(lost_at) == lost_at
 Unrecoverable(s) ==
     /\ disk[s] = "lost" /\ status[s] = "unavailable"
     /\ Event(s, "under")
-    /\ UNCHANGED <<data, emptied, known>>
+    /\ emptied' = AfterLoss(version + 1)
+    /\ UNCHANGED <<data, known>>
 
 MayDonate(stat) == stat # "empty"
 
@@ -350,7 +354,7 @@ IssueGap ==
 Waits(r) == Open(r) /\ ~Deliverable(r) /\ ~RewindPending(r) /\ ~InScd(r) /\ MustWait(Judged(r)) /\ r.timer > 0
 GracePasses ==
     /\ Waits(reader)
-    /\ reader' = [reader EXCEPT !.timer = @ - 1]
+    /\ reader' = [reader EXCEPT !.timer = Max(@ - 1, 0)]
     /\ UNCHANGED <<data, events, streams, observed>>
 Woken(timer) == timer
 Wake ==

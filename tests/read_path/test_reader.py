@@ -144,6 +144,8 @@ def test_a_shard_that_is_gone_counts_as_the_event_log_says_and_is_connected_agai
     assert reading.delivered() == "1"
     reading.give(Disconnected(1))
     reading.give(StatusesLearned(1, {0: 0, 1: r.UNDERREPLICATION}, 0))
+    rewound(reading, started=False)
+    reading.give(Received(0, m.Started(1, 0, 2, m.Answer.OK)))
     assert reading.core.waits_for == [0]  # what is lost is waited for by nobody
     reading.hear("a:g2-5")
     assert reading.delivered() == "D2-5"
@@ -151,6 +153,19 @@ def test_a_shard_that_is_gone_counts_as_the_event_log_says_and_is_connected_agai
     del reading.starts[1]
     reading.give(TimerFired("shard 1"))
     assert 1 in reading.starts
+
+
+def test_who_was_heard_before_a_loss_is_asked_again() -> None:
+    """What the lost shards had may have been copied to those that had said that they have nothing.
+
+    Source: read-path.md#loss-rewinds.
+    """
+    reading = heard({"shards": 4, "factor": 2}, "c:g1-3", "d:g1-3")
+    reading.give(StatusesLearned(1, {0: r.UNDERREPLICATION, 1: r.UNDERREPLICATION, 2: 0, 3: 0}, 0))
+    assert reading.delivered() == ""
+    rewound(reading).hear("c1")
+    reading.hear("d1")
+    assert reading.delivered() == "1"
 
 
 def test_who_sends_anything_has_its_data_whatever_the_event_log_says() -> None:

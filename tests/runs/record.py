@@ -178,6 +178,7 @@ CHOSEN = {
     "half-amended": (0, 1000),
     "drain-given-up": (0, 2100),
     "away-then-donated": (0, 2100),
+    "lost-in-turn": (0, 2000),
     "long-grace": (0, 2500),
 }
 """The seeds of runs of the read path that show what others do not, and how long they last, in milliseconds."""

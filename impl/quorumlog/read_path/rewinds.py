@@ -42,7 +42,7 @@ class Rewinding(Stream):
     # -- statuses ------------------------------------------------------------------------------------------------------
 
     def _statuses_learned(self, learned: StatusesLearned) -> None:
-        """The event log says more: what became empty since then may have copies where there were none."""
+        """The event log says more: of what became empty, or is lost, copies may be where there were none."""
         if learned.version < self.version or (learned.version == self.version and self.logged):
             return
         known = self.logged
@@ -60,7 +60,10 @@ class Rewinding(Stream):
             self._schedule_rewind()
 
     def _rewinds(self, changes: Iterable[tuple[int, int]], completed: int) -> bool:
-        """Whether one became empty, or did in between (read-path.md#empty-rewinds, read-path.md#event-log-version)."""
+        """Whether one became empty, or did in between, or is lost for good.
+
+        Source: read-path.md#empty-rewinds, read-path.md#event-log-version, read-path.md#loss-rewinds.
+        """
         return completed > self.completed or any(self.rules.status_rewinds(*change) for change in changes)
 
     # -- the known-down list -------------------------------------------------------------------------------------------

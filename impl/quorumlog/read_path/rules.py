@@ -215,9 +215,9 @@ def reader_status(logged: int, answering: bool) -> int:
 def status_rewinds(before: int, after: int) -> bool:
     """Tell whether a change of a shard's status makes the reader rewind.
 
-    Source: read-path.md#empty-rewinds.
+    Source: read-path.md#empty-rewinds, read-path.md#loss-rewinds.
     """
-    return before != AUTHORITATIVE_EMPTY and after == AUTHORITATIVE_EMPTY
+    return before != after and after in (AUTHORITATIVE_EMPTY, UNDERREPLICATION)
 
 
 def statuses_suffice(answers: int, known: int) -> bool:

@@ -504,5 +504,26 @@ SETTINGS: Mapping[str, ReadPathConfiguration] = {
         reader=replace(_READER, guaranteed_delivery_efficiency=True),
         faults=replace(_UNAVAILABLE.faults, targets={"majority": 2.0, "leader": 1.0, "follower": 2.0}),
     ),
+    # A reader hears from two shards alone, which have no copy of a record; they get one each. Those that had them go
+    # down, and are wiped when that is done: the second when its own rebuilding has copied what the first one's had.
+    "lost-in-turn": replace(
+        _CUT_OFF,
+        loses=True,
+        replication={"NODE": 2},
+        duration=2 * SECOND,
+        rebuild_after=60 * MILLISECOND,
+        event_log_lag=0,
+        workload=ReadPathWorkload(trim=0.0, think=30 * MILLISECOND),
+        sequencer=SequencerSettings(in_flight=32, sticky=1),
+        plan=(
+            Fault(300 * MILLISECOND, "one_way", (0,), 4 * SECOND, {"places": 5.0}),
+            Fault(300 * MILLISECOND, "one_way", (1,), 4 * SECOND, {"places": 4.0}),
+            Fault(600 * MILLISECOND, "slow_disk", (3,), 2 * SECOND, {"factor": 10.0}),
+            Fault(700 * MILLISECOND, "kill", (0,), 300 * MILLISECOND),
+            Fault(900 * MILLISECOND, "wipe", (0,), 100 * MILLISECOND),
+            Fault(940 * MILLISECOND, "kill", (1,), 560 * MILLISECOND),
+            Fault(1400 * MILLISECOND, "wipe", (1,), 100 * MILLISECOND),
+        ),
+    ),
 }
 """Every setting by name."""

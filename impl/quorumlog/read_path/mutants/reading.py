@@ -253,6 +253,13 @@ MUTANTS = (
         checks=("no-gap-too-early",),
     ),
     mutant(
+        "lost-without-rewind",
+        "a shard whose data is lost while it is rebuilt does not make the reader rewind (the known rule)",
+        with_rules(status_rewinds=lambda before, after: before != after == r.AUTHORITATIVE_EMPTY),
+        "lost-in-turn",
+        checks=("acknowledged-not-lost",),
+    ),
+    mutant(
         "f-majority-one-short",
         "n - R shards count as an f-majority",
         with_rules(gap_verdict=_one_short),
