@@ -201,25 +201,17 @@ def test_a_tally_counts_all_and_words_the_first() -> None:
     assert (found.judged, found.violated, [v.sentence for v in found.violations]) == (3, 3, ["1 0.", "1 1."])
 
 
-def test_families_of_raft_name_it_and_the_others_judge_any_log() -> None:
-    of_raft = {family.name for family in families() if family.protocol is RAFT}
-    nodes = {
-        "compaction",
-        "elections",
-        "membership",
-        "memory",
-        "office",
-        "offsets",
-        "progress",
-        "replicas",
-        "snapshots",
-        "transfer",
-        "turns",
-        "votes",
-        "well_formed_nodes",
-    }
-    assert of_raft == nodes
-    assert {family.name for family in house_families() if family.protocol is None} >= {"clients", "linearizable_log"}
+def test_families_of_a_protocol_name_it_and_the_others_judge_any_log() -> None:
+    """The room of a protocol has its name."""
+    rooms = {family.name: family.start.__module__.split(".")[2] for family in house_families()}
+    for family in house_families():
+        if family.name == "well_formed_nodes":
+            assert family.protocol is RAFT
+        elif family.protocol is None:
+            assert rooms[family.name] in {"clients", "linearizable_log", "well_formed"}
+        else:
+            assert family.protocol.name.replace("-", "_") == rooms[family.name]
+    assert {"raft", "pull_queries", "read_path", "clients", "linearizable_log"} <= {*rooms.values()}
     assert families()[0].protocol is not None, "what clients were told counts last in the loss account, and is believed"
 
 

@@ -106,6 +106,16 @@ def test_what_is_no_hello_is_refused_and_not_kept(garbage: bytes) -> None:
     assert reader.held < HELLO_BYTES or reader.hello is not None
 
 
+@pytest.mark.parametrize(
+    ("place", "byte", "said"), [(5, 2, "protocol version 2"), (6, 0, "unknown role 0"), (6, 3, "unknown role 3")]
+)
+def test_a_hello_of_another_version_or_role_is_refused(place: int, byte: int, said: str) -> None:
+    hello = bytearray(HELLO.encode())
+    hello[place] = byte
+    with pytest.raises(FrameError, match=said):
+        FrameReader().feed(bytes(hello))
+
+
 @pytest.mark.parametrize("length", [MAX_FRAME_BYTES + 1, 2**32 - 1])
 def test_too_long_a_frame_is_refused_before_any_of_it_comes(length: int) -> None:
     reader = FrameReader()

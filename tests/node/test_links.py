@@ -167,7 +167,7 @@ def warned_of(answer: bytes) -> str:
 
 def test_pauses_before_connecting_double_until_a_connection_was_there(monkeypatch: pytest.MonkeyPatch) -> None:
     link = Link(Hello(Role.NODE, 0, KEY), 1, ("127.0.0.1", 1), MESSAGES, random.Random(1))
-    made = [False, None, False, True, False]  # None: it takes too long
+    made = [False, None, False, True, False, "refused", False]  # None: it takes too long
     waits: list[float] = []
 
     async def connect() -> Outgoing:
@@ -177,6 +177,7 @@ def test_pauses_before_connecting_double_until_a_connection_was_there(monkeypatc
         if not there:
             raise ConnectionRefusedError
         outgoing = Outgoing(Hello(Role.NODE, 0, KEY), 1)
+        outgoing.reason = there if there == "refused" else None  # whoever is there is not the node
         outgoing.gone.set()
         return outgoing
 
@@ -191,4 +192,4 @@ def test_pauses_before_connecting_double_until_a_connection_was_there(monkeypatc
     monkeypatch.setattr(asyncio, "sleep", sleep)
     with contextlib.suppress(asyncio.CancelledError):
         asyncio.run(asyncio.wait_for(link.run(lambda text: None), 10))
-    assert waits == [SHORTEST_BACKOFF * times * 0.75 for times in (1, 2, 4, 1, 2)]
+    assert waits == [SHORTEST_BACKOFF * times * 0.75 for times in (1, 2, 4, 1, 2, 4, 8)]

@@ -84,12 +84,16 @@ CASES: dict[str, tuple[list[int], list[tuple[str, int, int]], list[int], list[tu
 @pytest.mark.parametrize("name", CASES)
 def test_missing_changes(name: str, tmp_path: Path) -> None:
     start, steps, now, expected = CASES[name]
-    changes = missing_changes([reported(tmp_path, start, steps)], log_of(now))
+    history = reported(tmp_path, start, steps)
+    changes = missing_changes([history], log_of(now))
     found = [
         (kind, columns["offset"], columns["entry_term"]) if kind == "append" else (kind, columns["offset"])
         for kind, columns in changes
     ]
     assert found == expected
+    cut = [kind for kind, *_ in expected][-1:] == ["truncate"]
+    after_power_loss = missing_changes([history], log_of(now), lost_power=True)
+    assert after_power_loss == (changes[:-1] if cut else changes), "what lacks at the end was not cut off"
     for kind, columns in changes:
         assert columns["incarnation"] == 3
         if kind == "trim":

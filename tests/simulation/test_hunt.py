@@ -169,6 +169,8 @@ def test_a_run_that_is_cut_short_has_no_faults_behind_its_end() -> None:
     cut = shrunk(mutant, found, attempts=1)
     assert cut.configuration.duration < found.configuration.duration
     assert cut.plan == tuple(fault for fault in found.plan if fault.at < found.time) != found.plan
+    by_another = dataclasses.replace(found, check="another of the mutant's")
+    assert shrunk(mutant, by_another, attempts=1) == cut, "a mutant may be shown by any of its checks"
 
 
 def test_every_third_seed_takes_a_setting_in_turn_and_the_others_the_swarm() -> None:
@@ -252,7 +254,9 @@ def test_shrinking_keeps_the_check_that_rejected_the_run(tmp_path: Path) -> None
     rules.write_text("def log_ok(last_term, dirty, own_last_term, own_dirty):\n    return False\n")
     mine = Candidate("raft", rules=str(rules))
     found = next(each for each in judge_seed(mine, 0).rejections if each.check == CONVERGENCE)
-    assert shrunk(mine, found, attempts=3) != found
+    small = shrunk(mine, found, attempts=3)
+    assert small != found
+    assert small.configuration.duration <= found.configuration.duration < found.time
     lost = dataclasses.replace(found, check="lost-write")
     assert shrunk(mine, lost, attempts=3) == lost
 
