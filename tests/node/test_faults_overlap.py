@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,9 @@ from quorumlog.cluster.register import Register
 from quorumlog.cluster.supervisor import Cluster
 from quorumlog.durations import SECOND
 from quorumlog.faults import Fault
+from quorumlog.node.incarnation import INCARNATION
 from quorumlog.node.recording import HistoryFile
+from quorumlog.node.supervision import DISK_FAILED, FAULT, UNUSABLE
 
 
 class Nobody:
@@ -71,6 +75,76 @@ def test_cuts_of_a_link_are_mended_one_by_one(tmp_path: Path, monkeypatch: pytes
     for change in (cluster.cut, cluster.cut, cluster.mend, cluster.mend, cluster.mend):
         change([(0, 1)])
     assert orders == [[1], [1], [1], [], []]
+    asyncio.run(cluster.abandon())
+
+
+@pytest.mark.parametrize(
+    ("status", "broken", "kind"),
+    [
+        (UNUSABLE, False, Kind.CRASH),
+        (UNUSABLE, True, Kind.STORAGE_ERROR),
+        (DISK_FAILED, False, Kind.STORAGE_ERROR),
+        (FAULT, True, Kind.CRASH),
+    ],
+)
+def test_a_process_that_ends_by_itself_was_stopped_by_its_disk_if_that_was_broken(
+    status: int, broken: bool, kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = (sys.executable, "-c", f"raise SystemExit({status})")
+    cluster = Cluster(tmp_path, nodes=1, seed=1, command=command)
+    noted: list[Kind] = []
+    monkeypatch.setattr(cluster, "_note_end", lambda node, kind: noted.append(kind))
+
+    async def life() -> None:
+        cluster._broken[0] = int(broken)
+        await cluster.start(0)
+        while not noted:
+            await asyncio.sleep(0.01)
+        await cluster.abandon()
+
+    asyncio.run(asyncio.wait_for(life(), 30))
+    assert noted == [kind]
+
+
+def test_a_process_that_starts_while_links_are_cut_is_told_so(tmp_path: Path) -> None:
+    program = f"import sys; open({str(tmp_path / 'told')!r}, 'w').write(sys.stdin.readline())"
+    cluster = Cluster(tmp_path, nodes=2, seed=1, command=(sys.executable, "-c", program))
+
+    async def life() -> None:
+        cluster.cut([(0, 1)])
+        await cluster.start(0)
+        while cluster.running(0):
+            await asyncio.sleep(0.01)
+        await cluster.abandon()
+
+    asyncio.run(asyncio.wait_for(life(), 30))
+    assert json.loads((tmp_path / "told").read_text())["mute"] == [1]
+
+
+def test_of_a_disk_that_is_wiped_only_the_number_of_lives_stays(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, nodes=3, seed=1)
+    cluster.least_session = 5
+    (tmp_path / "node-1.json").write_text(json.dumps(cluster.configuration(1)))
+    for name in (INCARNATION, "vote", "log/0.log", "../node-1.journal/0"):
+        file = tmp_path / "node-1" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("x")
+    cluster.wipe(1)
+    assert [path.name for path in (tmp_path / "node-1").iterdir()] == [INCARNATION]
+    assert not (tmp_path / "node-1.journal").exists()
+    changed = {"voters": [0, 2], "least_session": 5}
+    assert json.loads((tmp_path / "node-1.json").read_text()) == json.loads(
+        json.dumps({**cluster.configuration(1), **changed})
+    )
+    asyncio.run(cluster.abandon())
+
+
+def test_a_process_is_told_of_its_last_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a life did last is stamped by its end, so a process needs those that are near."""
+    cluster = Cluster(tmp_path, nodes=2, seed=1)
+    monkeypatch.setattr(cluster, "_ends", {0: {life: (life, 7) for life in range(20)}})
+    assert cluster.arguments(0) == " ".join(f"--ended {life} {life} 7" for life in range(4, 20)).split()
+    assert cluster.arguments(1) == []
     asyncio.run(cluster.abandon())
 
 

@@ -21,7 +21,7 @@ from quorumlog.node import process
 from quorumlog.node.configuration import NodeConfiguration
 from quorumlog.node.process import Node
 from quorumlog.node.real_protocol import real_protocol
-from quorumlog.node.supervision import DISK_FAILED, UNUSABLE
+from quorumlog.node.supervision import DISK_FAILED, STOPPED, UNUSABLE
 from quorumlog.raft.messages import Heartbeat
 from quorumlog.storage import FileDisk, VoteStore
 
@@ -267,7 +267,8 @@ def test_what_a_node_cannot_use_ends_it_with_one_line(tmp_path: Path) -> None:
 def test_a_node_that_sends_nothing_to_a_peer_holds_no_memory_for_it(tmp_path: Path) -> None:
     async def body() -> None:
         node = Node(alone(tmp_path), real_protocol("raft"), None)
-        node.muted = frozenset({1})
+        for order in ({"mute": [1]}, {"jump": 1}):  # a further order mends no link
+            node._ordered(json.dumps(order).encode())
         taken: list[int] = []
         for peer in (1, 2):  # the second has no connection
             node._send(peer, [Heartbeat(1, 1, -1, -1, -1, -1)], lambda peer=peer: taken.append(peer))  # type: ignore[misc]
@@ -282,16 +283,21 @@ def test_each_group_of_a_node_keeps_what_is_to_be_kept(tmp_path: Path, monkeypat
     asked: list[tuple[int, int]] = []
 
     async def body() -> None:
-        node = Node(msgspec.structs.replace(alone(tmp_path), groups=2), real_protocol("raft"), None)
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            mine = {0: f"127.0.0.1:{server.getsockname()[1]}"}
+        configuration = alone(tmp_path)
+        addresses = configuration.addresses | mine
+        configuration = msgspec.structs.replace(configuration, groups=2, retention=7, addresses=addresses)
+        node = Node(configuration, real_protocol("raft"), None)
         for group, driver in enumerate(node._drivers):
             monkeypatch.setattr(driver, "retain", lambda size, group=group: asked.append((group, size)))
-        retaining = asyncio.create_task(node._retain(7))
+        running = asyncio.create_task(node.run())
         while len(asked) < 4:
             await asyncio.sleep(0.01)
-        retaining.cancel()
-        await node._drain()
+        node.end(STOPPED)
+        assert await running == STOPPED
 
-    asyncio.run(body())
+    asyncio.run(asyncio.wait_for(body(), 30))
     assert asked[:4] == [(0, 7), (1, 7)] * 2
 
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from loghistory import HybridClock, open_run
+from loghistory.schema import Operation
+from quorumlog.cluster.register import Register
+from quorumlog.cluster.workload import Client, Load
+from quorumlog.node.recording import HistoryFile
 from quorumlog.node.wire import ReadResult, TailResult, unpack_batches
 from quorumlog.storage.batch import BatchKind
 
@@ -64,3 +70,23 @@ def test_a_leader_that_is_cut_off_serves_no_linearizable_read(
         assert (await bench.state(new)).commit >= index.offset
 
     arena(tmp_path, body)
+
+
+def test_a_final_read_goes_on_to_the_end_and_an_ordinary_one_does_not(
+    tmp_path: Path, arena: Callable[..., Any], put: Callable[..., Any]
+) -> None:
+    async def body(bench: Any) -> None:  # noqa: ANN401
+        client = await bench.cluster.client(await bench.leader())
+        for value in range(3):
+            await put(client, value, size=600_000)  # two fit into one answer
+        recorder = HistoryFile(tmp_path / "clients.jsonl", HybridClock(), {})
+        reader = Client(bench.cluster, Register(recorder), Load(timeout=10), random.Random(1))
+        for f in (Operation.READ, Operation.READ_LINEARIZABLE, Operation.FINAL_READ):
+            assert await reader.read(0, f, 0)
+        reader.close()
+        recorder.close()
+
+    arena(tmp_path, body, nodes=1)
+    answers = [row["count"] for row in open_run(tmp_path / "clients.jsonl").table().to_pylist() if row["kind"] == "ok"]
+    assert answers[0] < 3
+    assert answers[1:] == [3, 3]
