@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 from loghistory import HybridClock, Kind, open_run
 from quorumlog.cluster import processes
-from quorumlog.cluster.faults import Injector
+from quorumlog.cluster.faults import CHOICES, Injector, draw_plan
 from quorumlog.cluster.register import Register
 from quorumlog.cluster.supervisor import Cluster
 from quorumlog.durations import SECOND
@@ -65,6 +66,40 @@ def test_slowness_that_overlaps_ends_with_the_last_one(tmp_path: Path, monkeypat
 
     assert asyncio.run(slowed()) == [1, 1, 1, 0]
     assert signals == ["pause", "resume"]
+
+
+def test_a_plan_takes_each_kind_in_turn_and_its_faults_overlap_a_little() -> None:
+    kinds = ("kill", "cut", "stop", "members")
+    plan = draw_plan(3, kinds, 3, 101.0)
+    assert plan == draw_plan(3, kinds, 3, 101.0) != draw_plan(4, kinds, 3, 101.0)
+    gap = 100.0 / len(plan)
+    assert gap == 2.5
+    for number, fault in enumerate(plan):
+        assert number * gap + 1 <= fault.at / SECOND <= (number + 0.4) * gap + 1.001
+        assert 0.33 * gap - 0.001 <= fault.lasting / SECOND <= 1.1 * gap + 0.001
+    names = [{name for name, _ in CHOICES[kind]} for kind in kinds]
+    order = [next(at for at, some in enumerate(names) if fault.name in some) for fault in plan]
+    assert order == order[:4] * 10
+    assert sorted(order[:4]) == [0, 1, 2, 3]
+    assert {fault.name for fault in plan} == set().union(*names)
+    assert any(fault.at + fault.lasting > following.at for fault, following in pairwise(plan))
+
+
+@pytest.mark.parametrize(
+    ("fault", "node", "cut"),
+    [
+        ("partition", 0, {(0, 1), (0, 2), (1, 0), (2, 0)}),
+        ("mute", 0, {(0, 1), (0, 2)}),
+        ("deafen", 0, {(1, 0), (2, 0)}),
+        ("one_way", 2, {(2, 0)}),
+    ],
+)
+def test_the_links_that_a_fault_cuts(fault: str, node: int, cut: set[tuple[int, int]], tmp_path: Path) -> None:
+    """Cut is what the source sends: nobody hears who is mute, and who is deaf hears nobody."""
+    cluster = Cluster(tmp_path, nodes=3, seed=1)
+    register = Register(HistoryFile(tmp_path / "clients.jsonl", HybridClock(), {}))
+    assert {*Injector(cluster, register, (), 1, Nobody())._pairs(fault, node)} == cut
+    asyncio.run(cluster.abandon())
 
 
 def test_cuts_of_a_link_are_mended_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
