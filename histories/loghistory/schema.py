@@ -62,6 +62,11 @@ REQUIRED = required_in(VERSION)
 CLIENT_KINDS = frozenset(Kind(kind.word) for each in VOCABULARIES if each.name == "clients" for kind in each.kinds)
 """Operations of clients."""
 
+END_KINDS = frozenset(
+    Kind(kind.word) for each in VOCABULARIES if each.name == "nodes" for kind in each.kinds if not kind.state
+)
+"""How the life of a node ends."""
+
 STATE_KINDS = frozenset(Kind(word) for word, kind in KINDS.items() if kind.state)
 """Kinds whose events carry the state of a node's log."""
 
@@ -100,6 +105,7 @@ __all__ = [
     "ALWAYS",
     "CLIENT_KINDS",
     "COLUMNS",
+    "END_KINDS",
     "ENTRY_KINDS",
     "MAX_BATCH_OFFSETS",
     "REQUIRED",

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from loghistory.schema import CLIENT_KINDS, STATE_KINDS, Acks, Kind, Operation, words_of
+from loghistory.schema import CLIENT_KINDS, END_KINDS, STATE_KINDS, Acks, Kind, Operation, words_of
 from loghistory.vocabularies.clients import Refusal
 from loghistory.vocabularies.elections import Role
 from loghistory.vocabularies.log import Resolution
@@ -71,7 +71,7 @@ def among(column: npt.NDArray[Any], wanted: tuple[int, ...]) -> npt.NDArray[np.b
 INVOKE, OBSERVE, OK, FAIL, INFO = map(code, (Kind.INVOKE, Kind.OBSERVE, Kind.OK, Kind.FAIL, Kind.INFO))
 START, STOP, CRASH = map(code, (Kind.START, Kind.STOP, Kind.CRASH))
 POWER_LOSS, STORAGE_ERROR = map(code, (Kind.POWER_LOSS, Kind.STORAGE_ERROR))
-ENDS = (STOP, CRASH, POWER_LOSS, STORAGE_ERROR)
+ENDS = codes(END_KINDS)
 """How the process of a node ends."""
 TERM, VOTE, LEADER, ROLE = map(code, (Kind.TERM, Kind.VOTE, Kind.LEADER, Kind.ROLE))
 ENQUEUE, HAND_OVER = map(code, (Kind.ENQUEUE, Kind.HAND_OVER))

@@ -25,8 +25,6 @@ from .columns import Ints
 from .contract import Tally
 from .kernel import part
 
-ENDS = frozenset(codes.KINDS[kind] for kind in codes.ENDS)
-"""How the life of a node ends."""
 MOST_NODES = 1 << 10
 """Nodes from here on share a place where a loop looks whether a sign of them is awaited."""
 

@@ -16,12 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from loghistory.schema import Kind
+from loghistory.schema import END_KINDS, Kind
 
 from ..codes import FAIL, FAULT, HEAL, INFO, INVOKE, NO_NODE, OK, PHASE, code, lookup
 from ..columns import Array, Columns
 from ..contract import Check, Family, Setting, Verdicts
-from ..ends import ENDS
 from .plain_queries import READS, QueryFold
 from .protocol import PULL_QUERIES, Finished, Queries, Query, Server, View, said
 from .routing import EXHAUSTED, NO_VALID_HOST, NOT_READY, partitions_asked, scan
@@ -55,7 +54,7 @@ _SLACK = 1000
 _MS = 1_000_000
 
 _BEATS = frozenset({Kind.HEARTBEAT, Kind.HEARD, Kind.UP, Kind.DOWN})
-_SURROUNDINGS = ENDS | {Kind.FAULT, Kind.HEAL, Kind.PHASE}
+_SURROUNDINGS = END_KINDS | {Kind.FAULT, Kind.HEAL, Kind.PHASE}
 _OF_CLIENTS = frozenset({Kind.INVOKE, Kind.OK, Kind.FAIL, Kind.INFO})
 _FEW = _SURROUNDINGS | _OF_CLIENTS | {Kind.SERVE, Kind.LISTED, Kind.ROUTE, Kind.FORWARD, Kind.FINISH}
 _HEARTBEAT, _HEARD, _UP, _DOWN, _SERVE, _LISTED, _ROUTE, _FORWARD, _FINISH = map(

@@ -16,12 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from loghistory.schema import Kind
+from loghistory.schema import END_KINDS, Kind
 
 from ..codes import FAULT, HEAL, NO_NODE, code, lookup
 from ..columns import Array, Columns
 from ..contract import Check, Family, Setting
-from ..ends import ENDS
 from .protocol import PULL_QUERIES, Assigned, ServerFold, said
 from .skimming import Cells, Nodes, no_rows, with_rows
 
@@ -39,8 +38,8 @@ CHECK = Check(
 )
 
 _DECISIONS = frozenset({Kind.UP, Kind.DOWN})
-_FEW = frozenset({Kind.SERVE, Kind.ASSIGNED, Kind.FAULT, Kind.HEAL}) | ENDS
-_IS_DECISION, _IS_FEW, _IS_END = lookup(_DECISIONS), lookup(_FEW), lookup(ENDS)
+_FEW = frozenset({Kind.SERVE, Kind.ASSIGNED, Kind.FAULT, Kind.HEAL}) | END_KINDS
+_IS_DECISION, _IS_FEW, _IS_END = lookup(_DECISIONS), lookup(_FEW), lookup(END_KINDS)
 _SERVE, _ASSIGNED, _DOWN = code(Kind.SERVE), code(Kind.ASSIGNED), code(Kind.DOWN)
 
 _GONE = 9_000_000_000

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from loghistory.schema import Kind
+from loghistory.schema import END_KINDS, Kind
 from loghistory.vocabularies.pull_queries import VOCABULARY
 
 from ..codes import NO_NODE, code, lookup
 from ..columns import Columns
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
-from ..ends import ENDS
 from ..lives import NO_TURN, between_turns
 from .protocol import PULL_QUERIES
 
@@ -33,7 +32,7 @@ LIVES = Check(
 )
 
 _SERVE = code(Kind.SERVE)
-_LIFE = ENDS | {Kind.SERVE}
+_LIFE = END_KINDS | {Kind.SERVE}
 _IS_DEED = lookup(_DEEDS)
 _NAMES_ONE = lookup((Kind.FORWARD, Kind.FORWARDED, Kind.ROWS))
 _SERVES = -1

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from loghistory.schema import Kind
+from loghistory.schema import END_KINDS, Kind
 
 from ..codes import FAIL, FAULT, HEAL, INFO, INVOKE, MAX_OFFSET, NO_NODE, NULL, OK, code, lookup
 from ..columns import Columns, Ints, read_only
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
-from ..ends import ENDS, MOST_NODES, Ends
+from ..ends import MOST_NODES, Ends
 from ..kernel import kernel
 from .plain_queries import READS, QueryFold, state
 from .protocol import LATE, PULL_QUERIES, Asked, Finished, Positions, Queries, Rows, said
@@ -71,7 +71,7 @@ _SERVE, _HEARTBEAT, _HEARD, _REPORT, _REPORT_HEARD = map(code, _OF_SERVERS)
 _ROUTE, _FORWARD, _FORWARDED, _ANSWER, _GIVE_UP, _FINISH, _ROWS = map(code, _OF_QUERIES)
 _OF_CLIENTS = frozenset({Kind.INVOKE, Kind.OK, Kind.FAIL, Kind.INFO})
 _IS_WANTED = lookup(_OF_CLIENTS | {*_KINDS} - {Kind.HEARTBEAT, Kind.HEARD})
-_IS_TURN, _IS_SIGN = lookup(ENDS | {Kind.SERVE}), lookup(ENDS | {*_KINDS} - {Kind.ROWS})
+_IS_TURN, _IS_SIGN = lookup(END_KINDS | {Kind.SERVE}), lookup(END_KINDS | {*_KINDS} - {Kind.ROWS})
 _IS_BEAT = lookup({Kind.HEARTBEAT, Kind.HEARD})
 _IS_STATED = lookup({Kind.SERVE, Kind.HEARTBEAT, Kind.REPORT})
 _IS_OF_CLOCK = lookup({Kind.FAULT, Kind.HEAL})
@@ -457,7 +457,7 @@ _BEGINS = frozenset({INVOKE, _ROUTE, _FORWARD})
 FAMILY = Family(
     "pull_queries_messages",
     (CHECK,),
-    _OF_CLIENTS | {*_KINDS, Kind.FAULT, Kind.HEAL} | ENDS,
+    _OF_CLIENTS | {*_KINDS, Kind.FAULT, Kind.HEAL} | END_KINDS,
     MessageFold.reads,
     MessageFold,
     PULL_QUERIES,

@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from loghistory.schema import Kind
+from loghistory.schema import END_KINDS, Kind
 
 from ..codes import MAX_OFFSET, NULL, code, lookup
 from ..columns import Array, Columns, Ints, read_only
 from ..contract import Check, Family, Setting
-from ..ends import ENDS
 from ..kernel import kernel, part
 from .plain_queries import READS, Plain, PlainQueries, plain_queries
 from .protocol import PULL_QUERIES, Status, View, said
@@ -142,8 +141,8 @@ _MOST = 10
 _SERVE, _LISTED, _HEARTBEAT, _HEARD, _UP, _DOWN, _ROUTE = (
     code(kind) for kind in (Kind.SERVE, Kind.LISTED, Kind.HEARTBEAT, Kind.HEARD, Kind.UP, Kind.DOWN, Kind.ROUTE)
 )
-_IS_END = lookup(ENDS)
-_IS_WANTED = lookup(_KINDS | ENDS)
+_IS_END = lookup(END_KINDS)
+_IS_WANTED = lookup(_KINDS | END_KINDS)
 _REPLAYS, _HEARD_IN_TIME, _SILENT, _TO_ALL, _REPORTS_TO_ALL, _GO_ON, _DECIDES_ALL = range(len(CHECKS))
 _DIFFERS, _FALSE_DOWN, _FALSE_UP, _UNLISTED, _LACKS, _OVERDUE, _PARTIAL = (1 << bit for bit in range(7))
 """What a decision, a round of heartbeats or a check breaks."""
@@ -733,7 +732,7 @@ def _told_by(shown: tuple[bool, int] | None) -> tuple[Kind, ...]:
 FAMILY = Family(
     "pull_queries_statuses",
     CHECKS,
-    _KINDS | ENDS,
+    _KINDS | END_KINDS,
     StatusFold.reads,
     StatusFold,
     PULL_QUERIES,

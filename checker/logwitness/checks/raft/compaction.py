@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from loghistory.schema import Kind
+from loghistory.schema import END_KINDS, Kind
 
 from ..codes import (
     APPEND,
@@ -320,10 +320,7 @@ class CompactionFold:
 FAMILY = Family(
     "compaction",
     (TERM, EXPLAINED, NEWEST),
-    frozenset(
-        {Kind.APPEND, Kind.COMMIT, Kind.COMPACT, Kind.GAP, Kind.TRUNCATE, Kind.TRIM, Kind.START, Kind.FAULT}
-        | {Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR}
-    ),
+    END_KINDS | {Kind.APPEND, Kind.COMMIT, Kind.COMPACT, Kind.GAP, Kind.TRUNCATE, Kind.TRIM, Kind.START, Kind.FAULT},
     ("node", "f", "offset", "last_offset", "entry_term", "key", "dirty", "commit"),
     CompactionFold,
     RAFT,

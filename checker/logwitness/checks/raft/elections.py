@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from loghistory.schema import STATE_KINDS, Kind
+from loghistory.schema import END_KINDS, STATE_KINDS, Kind
 
 from ..codes import (
     ACKED,
@@ -642,7 +642,7 @@ _NAMES = {LEADER: "leader event", VOTE: "vote", TERM: "term event", ROLE: "role 
 FAMILY = Family(
     "elections",
     (ONE_LEADER, ONE_VOTE, MAJORITY, CANDIDATE, ROLES_IN_ORDER),
-    STATE_KINDS | {Kind.FAULT, Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR},
+    STATE_KINDS | END_KINDS | {Kind.FAULT},
     ("node", "term", "peer", "f", "role", "entry_term", "last_offset", "dirty", "value"),
     ElectionsFold,
     RAFT,

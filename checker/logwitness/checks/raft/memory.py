@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from loghistory.schema import Kind
+from loghistory.schema import END_KINDS, Kind
 
 from ..codes import APPEND, ENQUEUE, HAND_OVER, LEADER, NO_ACKS, NULL, ROLE, ROLE_LEADER, lookup
 from ..columns import Columns, Ints
@@ -91,18 +91,7 @@ ORDER = number(
     ),
 )
 
-_OFFICE = frozenset(
-    {
-        Kind.LEADER,
-        Kind.START,
-        Kind.TERM,
-        Kind.ROLE,
-        Kind.CRASH,
-        Kind.POWER_LOSS,
-        Kind.STOP,
-        Kind.STORAGE_ERROR,
-    }
-)
+_OFFICE = END_KINDS | {Kind.LEADER, Kind.START, Kind.TERM, Kind.ROLE}
 _MEMORY = frozenset({Kind.ENQUEUE, Kind.HAND_OVER})
 _OF_OFFICE = lookup(_OFFICE)
 _NONE = -1

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from loghistory.schema import Kind
+from loghistory.schema import END_KINDS, Kind
 
 from ..codes import (
     CONFIGURATION,
@@ -300,7 +300,7 @@ FAMILY = Family(
     frozenset(
         {
             *(Kind.LEADER, Kind.ROLE, Kind.TRANSFER, Kind.CONFIGURATION, Kind.COUNTED, Kind.FAULT, Kind.HEAL),
-            *(Kind.START, Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR),
+            *(Kind.START, *END_KINDS),
         }
     ),
     ("time", "node", "f", "role", "term", "peer", "session", "value"),

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from loghistory.schema import STATE_KINDS, Kind
+from loghistory.schema import END_KINDS, STATE_KINDS, Kind
 
 from .. import codes
 from ..codes import (
@@ -653,7 +653,7 @@ class OffsetsFold(ConfiguredFold):
 FAMILY = Family(
     "offsets",
     tuple(CHECKS),
-    STATE_KINDS | {Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.FAULT, Kind.HEAL, Kind.PHASE},
+    STATE_KINDS | END_KINDS | {Kind.FAULT, Kind.HEAL, Kind.PHASE},
     ("time", "node", "f", "term", "offset", "last_offset", "dirty", "flushed", "commit", "visible", "value"),
     OffsetsFold,
     RAFT,

@@ -19,12 +19,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from loghistory.schema import STATE_KINDS, Kind, Operation
+from loghistory.schema import END_KINDS, STATE_KINDS, Kind, Operation
 
 from ..codes import (
     CARRIES_STATE,
     CONFIGURATION,
-    CRASH,
+    ENDS,
     FAULT,
     FAULT_WIPE,
     HEAL,
@@ -32,13 +32,10 @@ from ..codes import (
     LEADER,
     NULL,
     OTHER,
-    POWER_LOSS,
     ROLE,
     ROLE_CANDIDATE,
     ROLE_LEADER,
     START,
-    STOP,
-    STORAGE_ERROR,
     TERM,
     lookup,
     word_code,
@@ -103,10 +100,10 @@ _ENDS = frozenset(
 _CUTS = frozenset({"pause", "partition", "mute", "deafen", "one_way"})
 """Faults during which a node is not counted on."""
 
-_SURROUNDINGS = frozenset({Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.FAULT, Kind.HEAL})
+_SURROUNDINGS = END_KINDS | {Kind.FAULT, Kind.HEAL}
 _IS_WANTED = lookup(STATE_KINDS | _SURROUNDINGS)
 _APPEND = word_code(Operation.APPEND)
-_OF_PROCESSES = (START, STOP, CRASH, POWER_LOSS, STORAGE_ERROR)
+_OF_PROCESSES = (START, *ENDS)
 _SHOWN = 8
 _OFTEN = 10
 """Appends that a leader must have been asked for: some of a few may be lost on the way, or refused rightly."""

@@ -12,24 +12,22 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from loghistory.schema import Kind
+from loghistory.schema import END_KINDS, Kind
 from loghistory.vocabularies.snapshots import SnapshotFrom
 
 from ..codes import (
     APPEND,
     APPLY,
     CONFIGURATION,
-    CRASH,
+    ENDS,
     GAP,
     KINDS,
     NO_NODE,
     NULL,
-    POWER_LOSS,
     REASONS,
     SNAPSHOT,
     START,
     STOP,
-    STORAGE_ERROR,
     TRIM,
     TRUNCATE,
     among,
@@ -98,7 +96,8 @@ AGREE = Check(
 _TAKEN, _INSTALLED = REASONS[SnapshotFrom.TAKEN], REASONS[SnapshotFrom.INSTALLED]
 _Shown: TypeAlias = tuple[tuple[int, ...], dict[str, object]]
 """What may be a violation: the events that show it, and the fields of its sentence."""
-_TELLING = (APPLY, SNAPSHOT, TRIM, START, STOP, CRASH, POWER_LOSS, STORAGE_ERROR, TRUNCATE, GAP, CONFIGURATION)
+_TURNS = (START, *ENDS)
+_TELLING = (APPLY, SNAPSHOT, TRIM, *_TURNS, TRUNCATE, GAP, CONFIGURATION)
 _IS_TELLING = np.isin(np.arange(len(KINDS) + 1), _TELLING)
 _MOST_NODES = 1 << 10
 """Up to here a number of a node is its place."""
@@ -303,7 +302,7 @@ class SnapshotsFold:
             log.changes.append((e.offset, e.value, e.seq))
         elif e.kind == TRIM and e.dirty < e.offset:
             self._logs[e.node] = _Log()
-        elif e.kind in (START, STOP, CRASH, POWER_LOSS, STORAGE_ERROR):
+        elif e.kind in _TURNS:
             self._logs[e.node] = _Log(whole=e.seq if e.kind == START and e.dirty == -1 else -1)
             self._lives(e)
 
@@ -489,8 +488,8 @@ FAMILY = Family(
     (APPLIED, COVERED, AGREE),
     frozenset(
         {
-            *(Kind.APPLY, Kind.SNAPSHOT, Kind.TRIM, Kind.START, Kind.STOP, Kind.CRASH, Kind.POWER_LOSS),
-            *(Kind.STORAGE_ERROR, Kind.APPEND, Kind.TRUNCATE, Kind.GAP, Kind.CONFIGURATION),
+            *(Kind.APPLY, Kind.SNAPSHOT, Kind.TRIM, Kind.START, *END_KINDS),
+            *(Kind.APPEND, Kind.TRUNCATE, Kind.GAP, Kind.CONFIGURATION),
         }
     ),
     (

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from loghistory.schema import Kind
+from loghistory.schema import END_KINDS, Kind
 
 from ..codes import (
     ACKED,
@@ -73,10 +73,7 @@ _FEW = frozenset(
         Kind.TRUNCATE,
         Kind.TRIM,
         Kind.START,
-        Kind.STOP,
-        Kind.CRASH,
-        Kind.POWER_LOSS,
-        Kind.STORAGE_ERROR,
+        *END_KINDS,
         Kind.FAULT,
         Kind.CONFIGURATION,
     }

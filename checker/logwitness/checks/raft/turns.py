@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from loghistory.schema import Kind
+from loghistory.schema import END_KINDS, Kind
 from loghistory.vocabularies.memory import ReadBack
 
 from ..codes import (
@@ -240,7 +240,7 @@ FAMILY = Family(
     frozenset(
         {
             *(Kind.WAIT, Kind.WITHDRAW, Kind.ENQUEUE, Kind.READ_BACK, Kind.PART, Kind.LEADER, Kind.TERM, Kind.ROLE),
-            *(Kind.START, Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR),
+            *(Kind.START, *END_KINDS),
         }
     ),
     ("node", "term", "role", "value", "peer", "offset", "count", "bytes", "reason"),

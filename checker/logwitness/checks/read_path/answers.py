@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from loghistory.schema import Kind, Operation
+from loghistory.schema import END_KINDS, Kind, Operation
 from loghistory.vocabularies.read_path import RecordWord
 
 from ..codes import FAIL, INVOKE, NO_NODE, NULL, OK, RECORDS, code, lookup, word_code
 from ..columns import Ints
 from ..contract import Check, Family, Setting, Verdicts
-from ..ends import ENDS, Ends, awaited_at
+from ..ends import Ends, awaited_at
 from ..hashing import Table, all_grown, empty_table, place_of, roomy, row_of
 from ..kernel import kernel, part
 from .protocol import F_APPEND, F_READ, READ_PATH, Cells, StreamFold, no_rows, shown
@@ -112,9 +112,9 @@ _TAKES_PART, _COPY, _ACKNOWLEDGE, _RELEASE, _RECORD, _GAP = map(code, _OWN)
 _F_TRIM, _DATA = word_code(Operation.TRIM_LOG), RECORDS[RecordWord.DATA]
 _SIGNS = (Kind.COPY, Kind.ACKNOWLEDGE, Kind.RELEASE, Kind.STREAM_RECORD, Kind.STREAM_GAP)
 _IS_WANTED, _IS_OF_CLIENT, _IS_TURN = (
-    lookup({*_OWN, *_CLIENTS, *ENDS}),
+    lookup({*_OWN, *_CLIENTS, *END_KINDS}),
     lookup(_CLIENTS),
-    lookup({Kind.TAKES_PART, *ENDS}),
+    lookup({Kind.TAKES_PART, *END_KINDS}),
 )
 _IS_SIGN = lookup(_SIGNS)
 _ANSWERED, _STORED, _TRIMMED, _READ, _NODES, _SEQUENCER = range(len(CHECKS))
@@ -492,7 +492,7 @@ def _blank(name: str) -> int:
 FAMILY = Family(
     "read_path_answers",
     CHECKS,
-    frozenset({*_OWN, *_CLIENTS, *ENDS}),
+    frozenset({*_OWN, *_CLIENTS, *END_KINDS}),
     ("node", "op", "f", "offset", "last_offset", "value", "record", "epoch", "incarnation"),
     AnswerFold,
     READ_PATH,

@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from loghistory.schema import Kind
+from loghistory.schema import END_KINDS, Kind
 from loghistory.vocabularies.read_path import AnswerWord, HeardWord, NodeWord, RewindWord, ShardWord
 
 from ..codes import FAULT_WIPE, NULL, REASONS, code, lookup, word_code
 from ..columns import Ints
 from ..contract import Check, Family, Setting, Verdicts
-from ..ends import ENDS, Ends, awaited_at
+from ..ends import Ends, awaited_at
 from ..hashing import Table, all_grown, empty_table, place_of, roomy, row_of
 from ..kernel import kernel, part
 from .nodesets import MOST_SHARDS, all_lsns_said, members
@@ -79,8 +79,8 @@ _STREAM = (Kind.STREAM_START, Kind.STREAM_STARTED, Kind.STREAM_HEARD, Kind.TAKES
 _START, _STARTED, _HEARD, _TAKES_PART = map(code, _STREAM)
 _SHIP, _TRIM_POINT, _RELEASE = map(code, (Kind.SHIP, Kind.TRIM_POINT, Kind.RELEASE))
 _EVENT_LOG, _FAULT, _REWIND = map(code, (Kind.EVENT_LOG, Kind.FAULT, Kind.STREAM_REWIND))
-_OWN = frozenset({*ENDS, *_SIGNS, *_STREAM, Kind.EVENT_LOG, Kind.FAULT, Kind.STREAM_REWIND})
-_IS_WANTED, _IS_TURN, _IS_SIGN = lookup(_OWN), lookup({*ENDS, Kind.TAKES_PART}), lookup(_SIGNS)
+_OWN = frozenset({*END_KINDS, *_SIGNS, *_STREAM, Kind.EVENT_LOG, Kind.FAULT, Kind.STREAM_REWIND})
+_IS_WANTED, _IS_TURN, _IS_SIGN = lookup(_OWN), lookup({*END_KINDS, Kind.TAKES_PART}), lookup(_SIGNS)
 _RECORD, _DAMAGED = word_code(HeardWord.RECORD), word_code(HeardWord.DAMAGED)
 _NO_RECORDS, _UNSURE, _TRIM = map(word_code, (HeardWord.NO_RECORDS, HeardWord.UNDER_REPLICATED, HeardWord.TRIM))
 _SEQUENCER = word_code(NodeWord.SEQUENCER)

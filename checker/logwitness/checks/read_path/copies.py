@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from loghistory.schema import Kind
+from loghistory.schema import END_KINDS, Kind
 from loghistory.vocabularies.read_path import GapWord, HeardWord, NodeWord, RecordWord, RewindWord, ShardWord
 
 from ..codes import FAULT_WIPE, INVOKE, MAX_OFFSET, NULL, REASONS, RECORDS, code, lookup, word_code
 from ..columns import Ints
 from ..contract import Check, Family, Setting, Tally, Verdicts
-from ..ends import ENDS, NOBODY, Ends, awaited_at
+from ..ends import NOBODY, Ends, awaited_at
 from ..hashing import all_grown
 from ..kernel import kernel, part
 from .held import NOWHERE, Held, copied, copy_at, drop, lsn_row, nothing_held, place_in_order, put, with_copies
@@ -131,7 +131,7 @@ _DRAIN, _ABORT = "drain", "abort"
 _ROT = "rot"
 """The fault that spoils copies where they lie; of which ones nobody knows until they are read."""
 _AGREE = CHECKS.index(AGREE)
-_IS_WANTED, _IS_END = lookup({*_OWN, *ENDS, Kind.INVOKE}), lookup(ENDS)
+_IS_WANTED, _IS_END = lookup({*_OWN, *END_KINDS, Kind.INVOKE}), lookup(END_KINDS)
 _SEQUENCER = word_code(NodeWord.SEQUENCER)
 _LEFT = frozenset({_NODESET, _EVENT_LOG, _FAULT, _TAKES_PART, _PURGE, _RECOVER, _SETTINGS, _REWIND, _GAP})
 
@@ -745,7 +745,7 @@ _WORDS = {_HOLE: "hole", _LOSS: "loss"}
 FAMILY = Family(
     "read_path_copies",
     CHECKS,
-    frozenset({*_OWN, *ENDS, Kind.INVOKE}),
+    frozenset({*_OWN, *END_KINDS, Kind.INVOKE}),
     (
         *("node", "op", "peer", "f", "offset", "last_offset", "value", "record", "epoch", "recovery"),
         *("shards", "reason"),

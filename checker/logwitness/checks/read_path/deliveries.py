@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from loghistory.schema import Kind, Operation
+from loghistory.schema import END_KINDS, Kind, Operation
 from loghistory.vocabularies.read_path import GapWord, HeardWord, NodeWord
 
 from ..codes import INVOKE, NULL, OK, among, code, lookup, word_code
 from ..columns import Ints
 from ..contract import Check, Family, Setting, Tally, Verdicts
-from ..ends import ENDS, NOBODY, Ends, awaited_at
+from ..ends import NOBODY, Ends, awaited_at
 from ..hashing import Table, all_grown, empty_table, place_of, roomy, row_of
 from ..kernel import kernel, part
 from .protocol import BRIDGE, F_APPEND, F_READ, GAP, READ_PATH, Cells, StreamFold, epoch_of, no_rows, shown
@@ -114,7 +114,7 @@ CHECKS = (TILING, AS_APPENDED, RELEASED, TRIMMED, HOLES, END, REJECTED)
 
 _OF_STREAMS = (Kind.STREAM_RECORD, Kind.STREAM_GAP, Kind.STREAM_REJECT, Kind.STREAM_REWIND, Kind.STREAM_HEARD)
 _OF_NODES = (Kind.ACKNOWLEDGE, Kind.RELEASE, Kind.TRIM_POINT, Kind.TAKES_PART, Kind.COPY, Kind.SHIP)
-_KINDS = frozenset({Kind.INVOKE, Kind.OK, *_OF_NODES, *ENDS, *_OF_STREAMS})
+_KINDS = frozenset({Kind.INVOKE, Kind.OK, *_OF_NODES, *END_KINDS, *_OF_STREAMS})
 _RECORD, _GAP, _REJECT, _REWIND, _HEARD = map(code, _OF_STREAMS)
 _ACKNOWLEDGE, _RELEASE, _TRIM_POINT, _TAKES_PART, _COPY, _SHIP = map(code, _OF_NODES)
 _SIGNS = (_ACKNOWLEDGE, _RELEASE, _TRIM_POINT, _COPY, _SHIP)
@@ -655,7 +655,7 @@ _TAKES = {
     OK: DeliveryFold._answered,
     _ACKNOWLEDGE: DeliveryFold._acknowledges,
     _TAKES_PART: DeliveryFold._turns,
-    **dict.fromkeys(map(code, ENDS), DeliveryFold._turns),
+    **dict.fromkeys(map(code, END_KINDS), DeliveryFold._turns),
 }
 """What is done with events that are of no delivery."""
 

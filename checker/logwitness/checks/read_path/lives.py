@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from loghistory.schema import Kind
+from loghistory.schema import END_KINDS, Kind
 from loghistory.vocabularies.read_path import VOCABULARY
 
 from ..codes import ENDS, NO_NODE, NULL, code, lookup
@@ -37,7 +37,6 @@ LIVES = Check(
 
 _TAKES_PART = code(Kind.TAKES_PART)
 _OWN = frozenset(Kind(kind.word) for kind in VOCABULARY.kinds)
-_LIFE = frozenset({Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR})
 _IS_OWN = lookup(_OWN)
 _IS_OF_READER = lookup({kind for kind in _OWN if kind.startswith("stream_")})
 _MOST_NODES = 1 << 10
@@ -176,7 +175,7 @@ class LivesFold:
 FAMILY = Family(
     "read_path_lives",
     (LIVES,),
-    _OWN | _LIFE,
+    _OWN | END_KINDS,
     ("node", "process", "incarnation", "op"),
     LivesFold,
     READ_PATH,

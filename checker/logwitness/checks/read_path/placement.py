@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from loghistory.schema import Kind
+from loghistory.schema import END_KINDS, Kind
 from loghistory.vocabularies.read_path import RecordWord
 
 from ..codes import NULL, RECORDS, among, code, lookup
 from ..columns import Ints
 from ..contract import Check, Family, Setting, Verdicts
-from ..ends import ENDS, NOBODY, Ends, awaited_at
+from ..ends import NOBODY, Ends, awaited_at
 from ..hashing import Table, all_grown, empty_table, grown, place_of, roomy, row_of
 from ..kernel import kernel, part
 from .nodesets import MOST_SHARDS, Enough, KnownPlaces, Nodesets, Places, mask_of, members, satisfied
@@ -61,7 +61,7 @@ _SIGNS = (_COPY, _ACKNOWLEDGE, _RELEASE)
 _DATA = RECORDS[RecordWord.DATA]
 _MOST = 1 << 16
 """A release of more LSNs at once is not judged."""
-_IS_WANTED, _IS_END = lookup({*_OWN, *ENDS}), lookup(ENDS)
+_IS_WANTED, _IS_END = lookup({*_OWN, *END_KINDS}), lookup(END_KINDS)
 
 
 class _Rows(NamedTuple):
@@ -342,7 +342,7 @@ class PlacementFold(StreamFold[_Rows]):
 FAMILY = Family(
     "read_path_placement",
     CHECKS,
-    frozenset({*_OWN, *ENDS}),
+    frozenset({*_OWN, *END_KINDS}),
     ("node", "op", "offset", "shards", "epoch", "value", "record", "wave", "recovery", "count"),
     PlacementFold,
     READ_PATH,

@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from loghistory.schema import Kind
+from loghistory.schema import END_KINDS, Kind
 from loghistory.vocabularies.read_path import NodeWord, ShardWord
 
 from ..codes import FAULT_WIPE, MAX_OFFSET, REASONS, code, lookup, word_code
 from ..columns import Ints
 from ..contract import Check, Family, Setting, Verdicts
-from ..ends import ENDS, NOBODY, All, Ends, awaited_at
+from ..ends import NOBODY, All, Ends, awaited_at
 from ..hashing import Table, all_grown, empty_table, roomy, row_of
 from ..kernel import kernel, part
 from .nodesets import MOST_SHARDS, Nodesets, Places, mask_of, members, satisfied
@@ -54,7 +54,7 @@ _LEAVE = ("rebuild", "drain", "unrecoverable")
 """Words of the event log by which donors begin."""
 _SEVERAL = -1
 """In place of a copyset: the copies of a write name more than one."""
-_IS_WANTED, _IS_SIGN, _IS_TURN = lookup({*_OWN, *ENDS}), lookup(_SIGNS), lookup({*ENDS, Kind.TAKES_PART})
+_IS_WANTED, _IS_SIGN, _IS_TURN = lookup({*_OWN, *END_KINDS}), lookup(_SIGNS), lookup({*END_KINDS, Kind.TAKES_PART})
 
 
 class _Rows(NamedTuple):
@@ -313,7 +313,7 @@ class SealFold(StreamFold[_Rows]):
 FAMILY = Family(
     "read_path_seals",
     CHECKS,
-    frozenset({*_OWN, *ENDS}),
+    frozenset({*_OWN, *END_KINDS}),
     ("node", "f", "offset", "epoch", "wave", "recovery", "shards", "reason", "value"),
     SealFold,
     READ_PATH,

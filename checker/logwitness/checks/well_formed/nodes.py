@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from loghistory.schema import STATE_KINDS, Kind
+from loghistory.schema import END_KINDS, STATE_KINDS, Kind
 
 from ..codes import (
     APPEND,
@@ -64,7 +64,6 @@ from .rules import (
     GREW,
     HOLE,
     INCARNATION,
-    LIFE,
     MOVES,
     OLD_TERM,
     STARTED,
@@ -826,7 +825,7 @@ class NodesFold(KernelFold):
         return replace(super().finish(), quiet_since=since)
 
 
-_OF_MESSAGES = lookup({Kind.SEND, Kind.RECEIVE, Kind.START, Kind.TERM, Kind.FAULT} | LIFE)
+_OF_MESSAGES = lookup({Kind.SEND, Kind.RECEIVE, Kind.START, Kind.TERM, Kind.FAULT} | END_KINDS)
 
 
 def _blank(name: str) -> int:
@@ -839,7 +838,7 @@ def _blank(name: str) -> int:
 FAMILY = Family(
     "well_formed_nodes",
     tuple(CHECKS),
-    STATE_KINDS | LIFE | {Kind.FAULT, Kind.SEND, Kind.RECEIVE, Kind.ENQUEUE, Kind.HAND_OVER},
+    STATE_KINDS | END_KINDS | {Kind.FAULT, Kind.SEND, Kind.RECEIVE, Kind.ENQUEUE, Kind.HAND_OVER},
     (
         "time",
         "logical",

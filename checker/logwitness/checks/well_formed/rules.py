@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from loghistory.schema import STATE_KINDS, Kind
+from loghistory.schema import END_KINDS, STATE_KINDS, Kind
 
 from ..contract import Check
 from ..findings import Node, number
 
 CHECKS: list[Check] = []
 
-LIFE = frozenset({Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR})
-"""How the life of a node ends."""
-
-_OF_NODES = STATE_KINDS | LIFE
+_OF_NODES = STATE_KINDS | END_KINDS
 
 _STATES = STATE_KINDS - {Kind.APPEND, Kind.COMPACT, Kind.TRIM}
 """What is in doubt with a node's state. That there was an append, a compaction or a trim, which is all that checks of

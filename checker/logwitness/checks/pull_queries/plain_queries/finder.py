@@ -16,12 +16,11 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 
 import numpy as np
 
-from loghistory.schema import Kind
+from loghistory.schema import END_KINDS, Kind
 
 from ...codes import INVOKE, KINDS, NULL, code, lookup
 from ...columns import Array, Columns, Ints, read_only
 from ...contract import Setting
-from ...ends import ENDS
 from ...hashing import Table, empty_table, place_of, roomy
 from ...kernel import kernel
 from ...words import Words
@@ -50,7 +49,7 @@ from .state import (
 )
 
 _SERVE, _ASSIGNED, _CHANGELOG, _ROUTE = map(code, (Kind.SERVE, Kind.ASSIGNED, Kind.CHANGELOG, Kind.ROUTE))
-IS_TURN = lookup({Kind.SERVE, Kind.ASSIGNED, Kind.FAULT, Kind.HEAL, Kind.PHASE} | ENDS)
+IS_TURN = lookup({Kind.SERVE, Kind.ASSIGNED, Kind.FAULT, Kind.HEAL, Kind.PHASE} | END_KINDS)
 """Events after which servers, or what disturbs them, are not what they were."""
 _FORMS = {
     Kind.INVOKE: QUERY,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from loghistory.arrays import Mask
-from loghistory.schema import CLIENT_KINDS, STATE_KINDS, Kind
+from loghistory.schema import CLIENT_KINDS, END_KINDS, STATE_KINDS, Kind
 
 from ...codes import (
     ACKED,
@@ -668,12 +668,11 @@ _OUTSIDE = "node {node} answered, which is no voter and recorded nothing"
 _ELSEWHERE = "clients use this log, and nodes recorded what they did of others alone"
 _ASKS, _TELLS = (INVOKE,), (OK, FAIL, INFO, OBSERVE)
 _CUTS = (START, CRASH, POWER_LOSS, STORAGE_ERROR)
-_LIFE = frozenset({Kind.STOP, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.FAULT})
 
 FAMILY = Family(
     "replicas",
     tuple(CHECKS),
-    STATE_KINDS | _LIFE | CLIENT_KINDS | {Kind.ENQUEUE},
+    STATE_KINDS | END_KINDS | CLIENT_KINDS | {Kind.FAULT, Kind.ENQUEUE},
     (
         "time",
         "node",
