@@ -120,6 +120,8 @@ VIOLATED: dict[str, str] = {
     "a register with a version": "write [0 [nil 4]] ok [0 [1 4]]\nread [0 [nil nil]] ok [0 [1 3]]",
 }
 
+SECOND = 1_000_000_000
+
 ALIKE = {
     "a": r'"a" :a \a a #a "a" #"a" #b "a" "\\a" ":a" "\"a\""',
     "1": '1 "1" 1.0 true "true" \\1 #b 1 [1] 1/1 "1/1"',
@@ -173,40 +175,44 @@ def test_what_is_spelled_alike_is_told_apart(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("times", "verdict"),
+    ("times", "decided"),
     [
-        ((10, 20, 21, 30), "holds"),
-        ((10, 20, 19, 30), "undecided"),  # recorded behind it, and began before it had ended
-        ((10, 20, 9, 30), "undecided"),
-        ((10, 5, 20, 30), "undecided"),  # ended before it began
+        ((10, 20, 21, 30), True),
+        ((10, 20, 19.1, 30), True),  # a moment
+        ((10, 20, 18.9, 30), False),  # recorded behind it, and began before it had ended
+        ((10, 20, 8, 30), False),
+        ((10, 8, 20, 30), False),  # ended before it began
+        ((10, 20, 40, 30), False),
     ],
 )
-@pytest.mark.parametrize(("f", "asked", "told"), [("write", "7", "7"), ("append", "7", "[0 7]")])
+@pytest.mark.parametrize(("f", "asked", "given"), [("write", "7", "7"), ("append", "7", "[0 7]")])
 def test_times_that_contradict_the_order(
-    tmp_path: Path, f: str, asked: str, told: str, times: tuple[int, ...], verdict: str
+    tmp_path: Path, f: str, asked: str, given: str, times: tuple[float, ...], decided: bool
 ) -> None:
     path, (read, nothing) = tmp_path / "history.edn", ("7", "nil") if f == "write" else ("[7]", "[]")
     values = [
         ("0", "invoke", f, asked),
-        ("0", "ok", f, told),
+        ("0", "ok", f, given),
         ("1", "invoke", "read", "nil"),
         ("1", "ok", "read", read),
     ]
     lines = [
-        f"{{:process {process}, :type :{kind}, :f :{name}, :value {value}, :time {time}}}"
+        f"{{:process {process}, :type :{kind}, :f :{name}, :value {value}, :time {int(time * 1e9)}}}"
         for (process, kind, name, value), time in zip(values, times, strict=True)
     ]
-    for wrong in (False, True):
-        path.write_text("\n".join([*lines[:-1], lines[-1].replace(read, nothing)] if wrong else lines))
+    # By the order of the file; a log goes by the times.
+    wrong = "holds" if f == "append" and times[2] < times[1] else "violated"
+    for verdict, last in (("holds", lines[-1]), (wrong, lines[-1].replace(read, nothing))):
+        path.write_text("\n".join([*lines[:-1], last]))
         source = open_run(path)
         found = check_model(source, model_of(source))
-        assert found.verdict == (verdict if verdict == "undecided" or not wrong else "violated")
-        assert verdict == "holds" or any("time goes back" in (each.reason or "") for each in found.checks)
+        assert found.verdict == (verdict if decided else "undecided")
+        assert decided or any("time goes back" in (each.reason or "") for each in found.checks)
 
 
 def test_operations_at_once_may_be_recorded_in_any_order(tmp_path: Path) -> None:
     path = tmp_path / "history.edn"
-    order = [(0, "invoke", 12), (1, "invoke", 10), (1, "ok", 25), (0, "ok", 20)]
+    order = [(0, "invoke", 12 * SECOND), (1, "invoke", 10 * SECOND), (1, "ok", 25 * SECOND), (0, "ok", 20 * SECOND)]
     text = "{{:process {}, :type :{}, :f :write, :value 1, :time {}}}"
     path.write_text("\n".join(text.format(*each) for each in order))
     source = open_run(path)

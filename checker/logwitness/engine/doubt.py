@@ -2,10 +2,10 @@
 
 The first two may explain what a check found, and may be wrong themselves. So a check that holds without them is
 undecided, and so is a violation, unless no event that is missing could explain it (`Check.conclusive`). Where times
-say of two operations that one was over before the other began, and the order of a history of another tool says that it
-was not, or the other way round, nothing stands (history-checks.md#time-goes-forward). A check of operations that found
-nothing to judge is undecided where there are some that nobody knows. And that the number of an operation is used once
-in its log is not enough: it is used once in the run (history-checks.md#operations-are-new).
+say of two operations that one was over long before the other began, and the order of a history of another tool says
+that it was not, or the other way round, nothing stands (history-checks.md#time-goes-forward). A check of operations
+that found nothing to judge is undecided where there are some that nobody knows. And that the number of an operation is
+used once in its log is not enough: it is used once in the run (history-checks.md#operations-are-new).
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ from ..checks.well_formed.operations import NEW
 _NAMED = 5
 """Operations that a reason names."""
 _LONGEST = 40
-_NEVER = -(1 << 63)
+_NEVER = -(1 << 62)
+_SLACK = 1_000_000_000
+"""Nanoseconds by which times may contradict the order: an event is stamped a moment before it is written."""
 _BEGINS, _ENDS = 1, 2
 _TURNS = {str(Kind.INVOKE): _BEGINS, str(Kind.OK): _ENDS, str(Kind.FAIL): _ENDS}
 _NEW = OPERATIONS[NEW].id
@@ -107,15 +109,15 @@ class Doubt:
             of_turn = np.where(turns == turn, time, _NEVER)
             latest.append(np.maximum.accumulate(np.concatenate(([known], of_turn))))
         begun, ended = latest
-        back = np.flatnonzero(((turns == _BEGINS) & (time < ended[:-1])) | ((turns == _ENDS) & (time < begun[:-1])))
+        before = np.where(turns == _BEGINS, ended[:-1], begun[:-1])
+        back = np.flatnonzero((turns > 0) & (time < before - _SLACK))
         if len(back):
             place = int(back[0])
             begins = turns[place] == _BEGINS
-            other, words = (ended, ("began", "ended")) if begins else (begun, ("ended", "began"))
-            seq, now, before = int(slots(batch.column("seq"))[place]), int(time[place]), int(other[place])
+            words = ("began", "ended") if begins else ("ended", "began")
             self.turned = (
-                f"time goes back: an operation {words[0]} at {now:,} ns (event {seq:,}) behind one that {words[1]} at "
-                f"{before:,} ns"
+                f"time goes back: an operation {words[0]} at {time[place]:,} ns (event {batch.column('seq')[place]}) "
+                f"behind one that {words[1]} at {before[place]:,} ns"
             )
         self._latest = int(begun[-1]), int(ended[-1])
 
