@@ -26,7 +26,8 @@ class _UnfitError(Exception):
 def _shown(value: object) -> str:
     """A short name for any object, however large, deep or strange."""
     if isinstance(value, str):
-        return ascii(value) if len(value) <= 40 else f"a text of {len(value)} characters"
+        found = ascii(value[:41])
+        return found if len(value) <= 40 and len(found) <= 100 else f"a text of {len(value)} characters"
     if type(value) is int:
         return str(value) if value.bit_length() <= 128 else f"an integer of {value.bit_length()} bits"
     if value is None or type(value) in (bool, float) or isinstance(value, Outcome):
