@@ -30,7 +30,6 @@ CASES: list[tuple[str, Callable[[], Any], str]] = [
     ("log", lambda: op(call=-(2**63) - 1), "call: -9223372036854775809 does not fit in 64 bits"),
     ("log", lambda: op(process=10**10000), "process: an integer of 33220 bits does not fit in 64 bits"),
     ("log", lambda: op(process=None), "process: None is not an integer"),
-    ("log", lambda: op(input="\x1f" * 21), "input: '" + r"\x1f" * 21 + "' is no tuple of a name and arguments"),
     ("log", lambda: op(input="\U00010000" * 21), "input: a text of 21 characters is no tuple of a name and arguments"),
     ("log", lambda: op(input="a" * 41), "input: a text of 41 characters is no tuple of a name and arguments"),
     ("log", lambda: op(call=1.0), "call: 1.0 is not an integer"),
