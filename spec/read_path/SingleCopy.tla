@@ -105,6 +105,9 @@ FindLoss ==
                  ELSE [reader EXCEPT !.end = "lost"]
     /\ UNCHANGED <<copy, acked, log, plan, known>>
 
+(* As far as a search goes.                                                                                  *)
+Small == log.version <= 3 /\ reader.starts <= 3
+
 Next ==
     \/ \E s \in Node : Drain(s) \/ Amend(s) \/ Answer(s)
     \/ GiveUp \/ Done \/ Learn \/ Rewind \/ ScdCheck \/ FindLoss
@@ -112,6 +115,9 @@ Next ==
 -------------------------------------------------------------------------------------------
 (* read-path.md#acknowledged-not-lost                                                                        *)
 AcknowledgedNotLost == acked => reader.end # "lost"
+
+(* read-path.md#record-as-appended                                                                           *)
+RecordAsAppended == reader.end = "got" => acked
 
 (* read-path.md#no-gap-too-early, read-path.md#no-gap-in-scd, read-path.md#first-loss-rewinds: who has not the     *)
 (* option has asked all for all twice.                                                                       *)

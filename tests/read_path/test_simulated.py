@@ -26,7 +26,7 @@ from quorumlog.read_path.shard import ShardCore
 from quorumlog.simulation.configuration import DiskTiming
 from quorumlog.simulation.network import Link
 
-_LOSING = ("losses", "losses-in-scd", "late-rewinds", "long-grace", "rack-away", "lost-in-turn")
+_LOSING = ("losses", "losses-in-scd", "late-rewinds", "long-grace", "rack-away", "lost-in-turn", "said-in-pieces")
 
 
 @pytest.mark.slow

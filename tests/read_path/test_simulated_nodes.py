@@ -343,17 +343,39 @@ def test_a_drained_shard_is_back_when_it_is_empty_or_at_once_and_only_once() -> 
 
 
 def test_only_so_many_shards_are_wiped_that_new_copies_have_a_place() -> None:
-    three = {"shards": 6, "replication": {"NODE": 3}, "spare": 1}
-    stage = Stage(**three).append(3)
-    assert [stage.cluster.may_lose(number) for number in range(7)] == [True] * 6 + [False]
-    stage.fault("wipe", 0)
-    stage.fault("wipe", 1)
-    assert [stage.cluster.may_lose(number) for number in range(6)] == [True, True, False, False, False, False]
-    stage = Stage(**three).append(3)
-    stage.fault("drain", 0)
-    stage.fault("drain", 1)
-    assert [stage.passes(50).cluster.may_lose(number) for number in range(6)] == [True, True] + [False] * 4
-    assert len(stage.cluster.faults.resolve("minority")) == 2
+    for shards, spare, most in ((5, 1, 1), (5, 0, 2), (8, 1, 2)):
+        for fault in ("wipe", "drain"):
+            stage = Stage(shards=shards, replication={"NODE": 3}, spare=spare).append(3)
+            assert [stage.cluster.may_lose(number) for number in range(shards + 1)] == [True] * shards + [False]
+            for number in range(most):
+                stage.fault(fault, number)
+            stage.passes(50)
+            assert [number for number in range(shards) if stage.cluster.may_lose(number)] == [*range(most)]
+            assert len(stage.cluster.faults.resolve("minority")) == 2
+
+
+def test_a_new_epoch_may_have_another_nodeset() -> None:
+    stage = Stage(shards=6, spare=2, nodeset_changes=1.0).append()
+    for _ in range(4):
+        stage.fault("kill", stage.sequencer.number)()
+        stage.append()
+    masks = [event["shards"] for event in stage.events("nodeset")]
+    assert len(masks) > 2
+    assert {mask.bit_count() for mask in masks} <= {4, 5, 6}
+
+
+def test_readers_are_spread_over_regions() -> None:
+    stage = Stage(shards=6, readers=3, domains=(2, 1, 1, 1))
+    assert [stage.cluster.region_of_reader(number) for number in (6, 7, 8)] == ["0", "1", "0"]
+
+
+def test_a_sequencer_that_has_nothing_to_do_is_made_active_and_the_newest_counts() -> None:
+    stage = Stage(sequencers=2).append(2).passes(100)
+    assert stage.cluster.released == lsn_of(1, 2)
+    stage.fault("kill", stage.sequencer.number)()
+    assert not stage.passes(200).cluster.agreed()
+    assert stage.cluster.converge(2 * SECOND)
+    assert stage.cluster.released > lsn_of(2, 0)
 
 
 def test_all_agree_when_no_shard_leaves_and_readers_are_at_the_end() -> None:

@@ -179,6 +179,7 @@ CHOSEN = {
     "drain-given-up": (0, 2100),
     "away-then-donated": (0, 2100),
     "lost-in-turn": (0, 2000),
+    "said-in-pieces": (0, 1100),
     "long-grace": (0, 2500),
 }
 """The seeds of runs of the read path that show what others do not, and how long they last, in milliseconds."""

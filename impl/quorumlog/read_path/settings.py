@@ -525,5 +525,24 @@ SETTINGS: Mapping[str, ReadPathConfiguration] = {
             Fault(1400 * MILLISECOND, "wipe", (1,), 100 * MILLISECOND),
         ),
     ),
+    # Of four shards that say what they have in small pieces one is lost with its records, and the others may lack some.
+    "said-in-pieces": replace(
+        _CUT_OFF,
+        loses=True,
+        replication={"NODE": 1},
+        duration=1100 * MILLISECOND,
+        rebuild_after=500 * MILLISECOND,
+        dirty=4 * SECOND,
+        read_time=2 * MILLISECOND,
+        workload=ReadPathWorkload(trim=0.0, think=40 * MILLISECOND),
+        shard=ShardSettings(batch_bytes=64, batch_records=1),
+        sequencer=SequencerSettings(in_flight=32, sticky=1),
+        plan=(
+            Fault(600 * MILLISECOND, "power_loss", (1,), 50 * MILLISECOND),
+            Fault(700 * MILLISECOND, "power_loss", (2,), 50 * MILLISECOND),
+            Fault(800 * MILLISECOND, "power_loss", (3,), 50 * MILLISECOND),
+            Fault(950 * MILLISECOND, "wipe", (0,), 100 * MILLISECOND),
+        ),
+    ),
 }
 """Every setting by name."""

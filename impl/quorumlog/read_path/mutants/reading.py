@@ -335,7 +335,13 @@ MUTANTS = (
         "rack-away",
         checks=("progress-or-stall",),
     ),
-    mutant("no-marker", "no marker is set at the end of an under-replicated range", with_cores(reader=NoMarker)),
+    mutant(
+        "no-marker",
+        "no marker is set at the end of an under-replicated range",
+        with_cores(reader=NoMarker),
+        "said-in-pieces",
+        checks=("gap-has-verdict", "acknowledged-not-lost"),
+    ),
     mutant(
         "too-many-slow",
         "R shards may be slow at once",
