@@ -1,5 +1,6 @@
 """Writes what follows from the vocabularies and is kept in files: the types of `loghistory.declared`, the parameters of
-`Recorder.event`, and the tables of kinds, columns and words in histories/loghistory/README.md.
+`Recorder.event`, the fields of the checker's `Columns`, and the tables of kinds, columns and words in
+histories/loghistory/README.md.
 
     python tests/histories/derived.py
 
@@ -23,10 +24,13 @@ PACKAGE = Path(loghistory.__file__).parent
 STUB = PACKAGE / "declared.pyi"
 PAGE = PACKAGE / "README.md"
 RECORDER = PACKAGE / "recorder.py"
+CHECKER = PACKAGE.parents[1] / "checker" / "logwitness" / "checks" / "columns.py"
+"""There if the package lies in a checkout."""
 _WRITER = "written by tests/histories/derived.py"
 _PLACES = {
     PAGE: (f"<!-- {_WRITER} -->\n", "<!-- end -->\n"),
     RECORDER: (f"    # {_WRITER}\n", "    # end\n"),
+    CHECKER: (f"    # {_WRITER}\n", "    # end\n"),
 }
 
 
@@ -84,6 +88,13 @@ def event_method() -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def fields() -> str:
+    """The fields of the checker's `Columns`; what is neither a number nor a word stands under ``value``."""
+    of_count = "    records: Array  # column ``count``\n    nullable_count: Array  # column ``count``, with nulls\n"
+    held = [column.name for column in COLUMNS if column.name not in {"log", "text"}]
+    return "".join(of_count if name == "count" else f"    {name}: Array\n" for name in held)
 
 
 def _given() -> list[Column]:
@@ -144,12 +155,13 @@ def renewed(path: Path) -> str:
     _, closed, after = rest.partition(end)
     if not found or not closed:
         raise SystemExit(f"{path}: no place for what is written; restore its two marks")
-    return before + begin + (f"\n{tables()}\n" if path == PAGE else event_method()) + end + after
+    written = {PAGE: lambda: f"\n{tables()}\n", RECORDER: event_method, CHECKER: fields}[path]()
+    return before + begin + written + end + after
 
 
 def files() -> dict[Path, str]:
     """All files of this kind, and what they have to hold."""
-    return {STUB: stub()} | {path: renewed(path) for path in _PLACES}
+    return {STUB: stub()} | {path: renewed(path) for path in _PLACES if path.is_file()}
 
 
 if __name__ == "__main__":

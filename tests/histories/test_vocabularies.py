@@ -20,7 +20,7 @@ import loghistory
 import logwitness
 from loghistory import COLUMNS, REQUIRED, SCHEMA, Kind
 from loghistory.declared import KINDS, VOCABULARIES
-from loghistory.schema import STATE_KINDS, words_of
+from loghistory.schema import ALWAYS, CLIENT_KINDS, END_KINDS, STATE_KINDS, columns_of, words_of
 from loghistory.vocabularies.clients import Operation, Refusal
 from loghistory.vocabularies.elections import Role
 from loghistory.vocabularies.log import STATE, Resolution
@@ -52,6 +52,7 @@ def test_what_is_kept_in_files_agrees_with_the_vocabularies(file: Path) -> None:
 def test_every_kind_and_column_is_declared_once_and_used() -> None:
     assert set(REQUIRED) == set(Kind) == {Kind(word) for word in KINDS}
     assert SCHEMA.names == [column.name for column in COLUMNS]
+    assert tuple(field.name for field in SCHEMA if not field.nullable) == ALWAYS == ("seq", "time", "kind")
     used = {name for kind in KINDS.values() for name in (*kind.requires, *kind.state, *kind.may_carry)}
     assert set(SCHEMA.names) - used == {"seq", "time", "kind", "logical", "log", "txn"}
 
@@ -62,6 +63,14 @@ def test_every_event_that_changes_a_log_carries_the_whole_state() -> None:
     for kind in STATE_KINDS:
         assert set(STATE) <= set(REQUIRED[kind])
         assert "visible" in {*REQUIRED[kind], *KINDS[kind].may_carry}
+
+
+def test_kinds_are_grouped_by_their_vocabulary_and_carry_their_own_columns_first() -> None:
+    assert sorted(END_KINDS) == ["crash", "power_loss", "stop", "storage_error"]
+    assert sorted(CLIENT_KINDS) == ["fail", "info", "invoke", "observe", "ok"]
+    assert columns_of(Kind.VISIBLE) == (*STATE, "visible")
+    assert columns_of(Kind.VOTE) == ("peer", "offset", "entry_term", *STATE, "visible")
+    assert columns_of(Kind.SEAL) == ("node", "epoch")
 
 
 def test_every_word_that_has_a_name_has_a_meaning() -> None:

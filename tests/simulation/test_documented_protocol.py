@@ -216,6 +216,26 @@ def test_one_of_the_project_is_found_by_its_package(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == [known, "real", "staged"], done.stderr
 
 
+def test_how_somebody_elses_runs_in_real_processes_is_found_by_entry_points(tmp_path: Path) -> None:
+    (tmp_path / "chain.py").write_text("REAL, STAGING = 'real', 'staged'\n")
+    info = tmp_path / "chain-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: chain\nVersion: 1.0\n")
+    points = {"real_protocols": "chain = chain:REAL", "staged_protocols": "links = chain:STAGING"}
+    (info / "entry_points.txt").write_text("".join(f"[quorumlog.{group}]\n{of}\n" for group, of in points.items()))
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from quorumlog.node.real_protocol import real_protocol, real_protocols\n"
+        "from quorumlog.cluster.staging import staged_protocols, staging\n"
+        "print(*real_protocols()); print(*staged_protocols()); print(real_protocol('chain'), staging('links'))"
+    )
+    done = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=False)
+    real, staged, records = done.stdout.splitlines() or [done.stderr] * 3
+    assert {"chain", "raft"} <= {*real.split()}
+    assert {"chain", "links", "pull-queries", "raft", "read-path"} <= {*staged.split()}
+    assert records == "real staged"
+
+
 def test_validation_says_what_nobody_has_specified(logwitness: Run, tmp_path: Path) -> None:
     done = logwitness("logwitness validate --protocol primary-backup --seeds 4 --json", tmp_path, status=3)
     verdicts = {each["stage"]: (each["verdict"], each["sentence"]) for each in json.loads(done.stdout)["results"]}

@@ -41,15 +41,20 @@ class Columns(NamedTuple):
     where ``offset`` is not. A column that nobody asked for is all null.
     """
 
+    # written by tests/histories/derived.py
     seq: Array
     time: Array
+    logical: Array
     kind: Array
     node: Array
+    incarnation: Array
     process: Array
     op: Array
+    txn: Array
     f: Array
     acks: Array
     term: Array
+    role: Array
     offset: Array
     last_offset: Array
     entry_term: Array
@@ -59,15 +64,11 @@ class Columns(NamedTuple):
     commit: Array
     visible: Array
     peer: Array
-    bytes: Array
-    records: Array  # column ``count``
-    reason: Array
-    role: Array
-    logical: Array
-    incarnation: Array
-    txn: Array
     message: Array
+    records: Array  # column ``count``
     nullable_count: Array  # column ``count``, with nulls
+    bytes: Array
+    reason: Array
     reserved: Array
     partition: Array
     stamp: Array
@@ -80,6 +81,7 @@ class Columns(NamedTuple):
     recovery: Array
     key: Array
     session: Array
+    # end
 
     def where(self, mask: Array) -> Columns:
         """The events that ``mask`` selects, by truth or by position."""
