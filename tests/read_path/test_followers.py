@@ -21,9 +21,10 @@ from quorumlog.read_path import events as e
 from quorumlog.read_path.core import make_core
 from quorumlog.read_path.event_log import LogRecord, Word
 from quorumlog.read_path.internal_log import Logged
+from quorumlog.read_path.process.calls import CALLS, AppendRecord, AskState, TrimLog
 from quorumlog.read_path.process.driver import Place
 from quorumlog.read_path.process.internal import FORM, LOG, Internal
-from quorumlog.read_path.process.port import Port
+from quorumlog.read_path.process.port import MAX_OPEN_CALLS, Port
 from quorumlog.read_path.process.sequencers import SequencerDriver
 
 _KEY = b"01234567"
@@ -99,28 +100,30 @@ def test_who_catches_up_has_the_last_record_too() -> None:
     played(body)
 
 
+def sequencer_of(directory: Path, by: int, kept: list[Any]) -> SequencerDriver:
+    """A sequencer, which follows this log and appends to it by this name."""
+    driver = SequencerDriver(
+        Place(
+            configuration=replace(configured(), node=SEQUENCER),
+            incarnation=by,
+            cluster_key=_KEY,
+            history=HistoryFile(directory / f"{by}.jsonl", HybridClock(), {"node": by, "incarnation": 0}),
+            make_core=make_core,
+            peers={0: Heard()},
+            process=Supervised("sequencer", None),
+            failed=lambda why: None,
+        )
+    )
+    driver.internal = Internal(OneByOne(kept), (0,), by, 1, driver)
+    driver.begin()
+    return driver
+
+
 def test_a_sequencer_that_was_overtaken_tries_the_next_epoch(tmp_path: Path) -> None:
     kept: list[Any] = []
 
-    def sequencer(by: int) -> SequencerDriver:
-        driver = SequencerDriver(
-            Place(
-                configuration=replace(configured(), node=SEQUENCER),
-                incarnation=by,
-                cluster_key=_KEY,
-                history=HistoryFile(tmp_path / f"{by}.jsonl", HybridClock(), {"node": by, "incarnation": 0}),
-                make_core=make_core,
-                peers={0: Heard()},
-                process=Supervised("sequencer", None),
-                failed=lambda why: None,
-            )
-        )
-        driver.internal = Internal(OneByOne(kept), (0,), by, 1, driver)
-        driver.begin()
-        return driver
-
     async def body() -> None:
-        both = [sequencer(by) for by in (1, 2)]
+        both = [sequencer_of(tmp_path, by, kept) for by in (1, 2)]
         for driver in both:
             driver.handle(e.AppendAsked(1, bytes(8)))
         writing = [asyncio.create_task(driver.internal.write()) for driver in both]
@@ -129,6 +132,82 @@ def test_a_sequencer_that_was_overtaken_tries_the_next_epoch(tmp_path: Path) -> 
         for driver, task in zip(both, writing, strict=True):
             task.cancel()
             await driver.close()
+
+    played(body)
+
+
+def test_a_sequencer_knows_of_its_epochs_when_they_are_in_the_log(tmp_path: Path) -> None:
+    """That its epoch is shown, and that those before it are clean; what others show is not its own."""
+    kept: list[Any] = []
+    events: list[tuple[Any, list[str]]] = []
+
+    async def body() -> None:
+        driver = sequencer_of(tmp_path, 1, kept)
+        handle = driver.core.handle
+
+        def seen(now: int, event: Any) -> Any:  # noqa: ANN401
+            events.append((event, [type(record).__name__ for record in kept]))
+            return handle(now, event)
+
+        driver.core.handle = seen  # type: ignore[method-assign]
+        driver.handle(e.AppendAsked(1, bytes(8)))
+        writing = asyncio.create_task(driver.internal.write())
+        await until(lambda: "Shown" in [type(record).__name__ for record in kept])
+        driver._perform[e.SetClean](e.SetClean(1))
+        await until(lambda: any(isinstance(event, e.CleanSet) for event, _ in events))
+        writing.cancel()
+        await driver.close()
+
+    played(body)
+    known = {type(event): there for event, there in reversed(events)}
+    assert "Shown" in known[e.MetadataWritten]
+    assert "CleanEpoch" in known[e.CleanSet]
+
+
+def test_a_client_is_answered_and_forgotten_and_what_is_no_record_refused(tmp_path: Path) -> None:
+    class Client:
+        answers: list[Any] = []  # noqa: RUF012
+
+        def hand_over(self, answers: Sequence[Any]) -> None:
+            self.answers += answers
+
+    async def body() -> None:
+        driver = sequencer_of(tmp_path, 1, [])
+        client = Client()
+        driver.asked(AppendRecord(0, b"short"), client)  # type: ignore[arg-type]
+        for call in range(1, MAX_OPEN_CALLS + 3):
+            driver.asked(TrimLog(call, 1), client)  # type: ignore[arg-type]
+        await until(lambda: len(client.answers) > MAX_OPEN_CALLS + 2)
+        assert [each.refused for each in client.answers].count("busy") == 0
+        assert "8 bytes" in client.answers[0].refused
+        await driver.close()
+
+    played(body)
+
+
+def test_a_port_is_later_than_who_calls_it() -> None:
+    async def body() -> None:
+        heard = Heard()
+        heard.asked = lambda call, session: heard.told.append(call)  # type: ignore[attr-defined]
+        port = Port(heard, Hello(HelloRole.NODE, 0, _KEY), frozenset(), heard.told.append)  # type: ignore[arg-type]
+        time, logical = HybridClock().tick()
+        port.calls(None, CALLS.encode((time + 10**8, logical), [AskState(1)])[4:])
+        assert heard.told == [AskState(1)]
+        assert heard.history.clock.tick() > (time + 10**8, logical)
+
+    played(body)
+
+
+def test_a_new_epoch_may_leave_out_as_many_shards_as_are_spare(tmp_path: Path) -> None:
+    async def body() -> None:
+        driver = sequencer_of(tmp_path, 1, [])
+        locations = {shard: ("R", "C", "W", "K", f"N{shard}") for shard in range(4)}
+        driver.configuration = replace(driver.configuration, locations=locations, spare=2, nodeset_changes=1.0)
+        assert {len(driver._nodeset(None).locations) for _ in range(50)} == {2, 3, 4}
+        before = driver._nodeset(None)
+        driver.configuration = replace(driver.configuration, nodeset_changes=0.0)
+        assert driver._nodeset(before) is before
+        await driver.close()
 
     played(body)
 

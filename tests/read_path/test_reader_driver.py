@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from quorumlog.read_path.event_log import LogRecord, Word
 from quorumlog.read_path.events import MetadataRead
 from quorumlog.read_path.internal_log import Activation, Logged, Shown
 from quorumlog.read_path.nodeset import Nodeset
-from quorumlog.read_path.process.calls import MESSAGES, AnyCall, NoteStall, StartReading
+from quorumlog.read_path.process.calls import MESSAGES, AnyCall, NoteStall, Read, StartReading
 from quorumlog.read_path.process.driver import Place
 from quorumlog.read_path.process.internal import FORM, LOG, Internal
 from quorumlog.read_path.process.port import Session
@@ -59,10 +59,11 @@ class ShardsEnd(asyncio.Protocol):
         """End the connection."""
         self._transport.close()
 
-    def say(self, *messages: m.Message, hello: bool = False) -> None:
-        """Send these in one piece."""
-        said = Hello(HelloRole.NODE, 0, _KEY).encode() if hello else b""
-        self._transport.write(said + MESSAGES.encode(HybridClock().tick(), [*messages]))
+    def say(self, *messages: m.Message, hello: bool = False, shard: int = 0, ahead: int = 0) -> None:
+        """Send these in one piece, with a clock that is so many nanoseconds ahead."""
+        said = Hello(HelloRole.NODE, shard, _KEY).encode() if hello else b""
+        time, logical = HybridClock().tick()
+        self._transport.write(said + MESSAGES.encode((time + ahead, logical), [*messages]))
 
 
 class Names(ThreadPoolExecutor):
@@ -164,7 +165,7 @@ def test_a_connection_that_was_replaced_is_not_heard(tmp_path: Path) -> None:
         await until(lambda: old.closed)
         new.say(m.ShardGap(1, 0, m.GapKind.NO_RECORDS, _FIRST, _FIRST + 1))
         await until(lambda: reading.written("stream_heard"))
-        assert [event.last_offset for event in reading.written("stream_heard")] == [_FIRST + 1]
+        assert [(event.last_offset, event.filter) for event in reading.written("stream_heard")] == [(_FIRST + 1, 1)]
         assert [end.closed for end in ends] == [True, False]
 
     play(tmp_path, body, ReaderSettings(single_copy=False, started=600 * MILLISECOND))
@@ -182,6 +183,63 @@ def test_a_shard_whose_connection_ends_is_called_again(tmp_path: Path) -> None:
         assert reading.written("stream_closed")
 
     play(tmp_path, body, ReaderSettings())
+
+
+def test_only_the_shard_that_was_called_is_heard(tmp_path: Path) -> None:
+    async def body(reading: Reading, ends: list[ShardsEnd]) -> None:
+        reading.start(1)
+        reading.learn()
+        await until(lambda: ends)
+        ends[0].say(m.Started(1, 0, 1, m.Answer.OK), hello=True, shard=1)
+        await until(lambda: ends[0].closed)
+        assert ends[0].closed
+        assert reading.written("stream_started") == []
+
+    play(tmp_path, body, ReaderSettings())
+
+
+def test_what_was_heard_is_recorded_later_than_it_was_said(tmp_path: Path) -> None:
+    async def body(reading: Reading, ends: list[ShardsEnd]) -> None:
+        reading.start(1)
+        reading.learn()
+        await until(lambda: ends)
+        said = HybridClock().tick()[0] + 300 * MILLISECOND
+        ends[0].say(m.Started(1, 0, 1, m.Answer.OK), hello=True, ahead=300 * MILLISECOND)
+        await until(lambda: reading.written("stream_started"))
+        assert reading.written("stream_started")[0].time >= said
+
+    play(tmp_path, body, ReaderSettings())
+
+
+class Client:
+    """The answers to a client."""
+
+    def __init__(self) -> None:
+        self.answers: list[Any] = []
+
+    def hand_over(self, answers: Sequence[Any]) -> None:
+        """Note them."""
+        self.answers += answers
+
+
+def test_a_client_takes_what_is_ready_of_its_own_stream_before_it_hears_of_the_end(tmp_path: Path) -> None:
+    async def body(reading: Reading, ends: list[ShardsEnd]) -> None:
+        client = Client()
+        for call in (StartReading(1, 5, _FIRST, _FIRST), Read(2, 4, 9)):
+            reading.driver.asked(call, client)  # type: ignore[arg-type]
+        reading.learn()
+        await until(lambda: ends)
+        gap = m.ShardGap(5, 0, m.GapKind.NO_RECORDS, _FIRST, _LAST)
+        ends[0].say(m.Started(5, 0, 1, m.Answer.OK), gap, hello=True)
+        await until(lambda: reading.driver.core is not None and reading.driver.core.ended)
+        for call in (Read(3, 5, 9), Read(4, 5, 9)):
+            reading.driver.asked(call, client)  # type: ignore[arg-type]
+        await until(lambda: len(client.answers) == 4)
+        assert [(each.id, each.gap is not None, each.ended) for each in client.answers] == [
+            *((1, False, False), (2, False, True), (3, True, False), (4, False, True))
+        ]
+
+    play(tmp_path, body, ReaderSettings(single_copy=False))
 
 
 def test_the_timers_of_a_stream_end_with_it(tmp_path: Path) -> None:

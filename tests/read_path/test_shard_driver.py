@@ -17,25 +17,27 @@ import pytest
 
 from loghistory import HybridClock
 from quorumlog.cluster.log_client import Log, LogPlace
+from quorumlog.durations import MILLISECOND
+from quorumlog.events import SetTimer, TimerFired
 from quorumlog.node.connection import Connection
 from quorumlog.node.framing import Hello
 from quorumlog.node.framing import Role as HelloRole
 from quorumlog.node.framing import frame as as_frame
-from quorumlog.node.recording import HistoryFile, find_history, whole_events
+from quorumlog.node.recording import HistoryFile, NoHistory, find_history, whole_events
 from quorumlog.node.supervised import Supervised
 from quorumlog.node.supervision import STOPPED
 from quorumlog.read_path import messages as m
 from quorumlog.read_path.core import Role, make_core
 from quorumlog.read_path.process.calls import MESSAGES
 from quorumlog.read_path.process.configuration import ProcessConfiguration
-from quorumlog.read_path.process.driver import Place
+from quorumlog.read_path.process.driver import Peer, Place
 from quorumlog.read_path.process.internal import FORM, LOG, Internal
 from quorumlog.read_path.process.lines import SILENCE_SECONDS, Line
 from quorumlog.read_path.process.process import PathProcess
-from quorumlog.read_path.process.shards import ShardDriver
+from quorumlog.read_path.process.shards import CHANGES, RECORDS, ShardDriver, stored
 from quorumlog.read_path.records import new_copy
 from quorumlog.read_path.rules import lsn_of
-from quorumlog.storage.disk import FlushFailed, SyncPoint
+from quorumlog.storage.disk import FlushFailed, StorageError, SyncPoint
 from quorumlog.storage.files import FileDisk
 
 SEQUENCER, READER = 1, 2
@@ -188,6 +190,70 @@ def test_an_answer_leaves_when_a_sync_that_began_later_has_ended(tmp_path: Path)
         assert shard.stored == [lsn_of(1, 1), lsn_of(1, 2)]
 
     play(tmp_path, body)
+
+
+def test_each_change_says_how_much_was_synced_when_it_was_written(tmp_path: Path) -> None:
+    """After a power loss the second record may be gone from the middle of the file, the first one may not."""
+
+    async def body(shard: Shard) -> None:
+        ends = []
+        for esn, known in ((1, 0), (2, 0), (3, 1)):
+            shard.store(esn)
+            ends.append(shard.disk.size(CHANGES))
+            if known < esn - 1:
+                shard.disk.may_sync.release()
+                await until(lambda: shard.stored)
+        path = tmp_path / "disk" / CHANGES
+        for first, last, refused in ((ends[0], ends[1], False), (ends[0] - 40, ends[0], True)):
+            (tmp_path / f"after {first}").mkdir()
+            data = path.read_bytes()
+            after = FileDisk(tmp_path / f"after {first}")
+            after.make_directory(RECORDS)
+            after.create(CHANGES)
+            after.append(CHANGES, data[:first] + bytes(last - first) + data[last:])
+            if refused:
+                with pytest.raises(StorageError, match="damaged at byte"):
+                    stored(after, 1, lost_power=True)
+            else:
+                assert len(stored(after, 1, lost_power=True)) == 2
+            after.close()
+
+    play(tmp_path, body)
+
+
+def test_a_timer_that_is_set_anew_runs_out_once(tmp_path: Path) -> None:
+    async def body(shard: Shard) -> None:
+        handled, handle = list[Any](), shard.driver.core.handle
+
+        def seen(now: int, event: Any) -> Any:  # noqa: ANN401
+            handled.append(event)
+            return handle(now, event)
+
+        shard.driver.core.handle = seen  # type: ignore[method-assign]
+        for milliseconds in (10, 20):
+            shard.driver._perform[SetTimer](SetTimer("again", milliseconds * MILLISECOND))
+        await asyncio.sleep(0.06)
+        assert handled == [TimerFired("again")]
+
+    play(tmp_path, body)
+
+
+def test_over_a_cut_link_nothing_is_sent() -> None:
+    async def body() -> None:
+        sent, process = list[Any](), Supervised("shard 0", None)
+
+        class Wire:
+            def send(self, tick: Any, messages: list[Any], lost: Any) -> None:  # noqa: ANN401
+                sent.extend(messages)
+
+        peer = Peer(SEQUENCER, Wire(), NoHistory(HybridClock()), process)  # type: ignore[arg-type]
+        process.muted = frozenset([SEQUENCER])
+        peer.hand_over([m.Stop(1)])
+        process.muted = frozenset()
+        peer.hand_over([m.Stop(2)])
+        assert sent == [m.Stop(2)]
+
+    asyncio.run(body())
 
 
 def test_an_answer_leaves_when_what_led_to_it_is_recorded(tmp_path: Path) -> None:
