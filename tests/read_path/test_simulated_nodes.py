@@ -30,7 +30,9 @@ from quorumlog.read_path.events import (
 )
 from quorumlog.read_path.nodes import CHANGES, ReaderNode, SequencerNode, ShardNode
 from quorumlog.read_path.nodeset import Nodeset
-from quorumlog.read_path.rules import lsn_of
+from quorumlog.read_path.recording import heard
+from quorumlog.read_path.records import compressed, new_copy
+from quorumlog.read_path.rules import NOWHERE, lsn_of
 from quorumlog.read_path.settings import SETTINGS, ReadPathConfiguration, ReadPathWorkload
 from quorumlog.read_path.simulated import ReadPathCluster
 from quorumlog.read_path.stream import LAST_LSN
@@ -244,7 +246,41 @@ def test_who_waits_for_long_says_so_now_and_then() -> None:
     stage.reader.read_from(lsn_of(1, 1), LAST_LSN)
     said = [len(stage.passes(ms).events("stream_stall")) for ms in (190, 50, 150, 50)]
     assert said == [0, 1, 1, 2]
+    stage.cluster.network.mend([(shard, stage.reader.number) for shard in range(4)])
+    read = len(stage.passes(1000).events("stream_stall"))
+    assert len(stage.passes(1000).events("stream_stall")) == read
     assert {(event["offset"], event["shards"]) for event in stage.events("stream_stall")} == {(lsn_of(1, 1), 0b1111)}
+
+
+def test_what_is_heard_is_recorded_with_its_size_and_whether_more_may_be_lacking() -> None:
+    copies = [
+        new_copy(lsn_of(1, esn), (0,), bytes([0] * 8 + [7] * esn), flags=flags) for esn, flags in ((1, 0), (2, 16))
+    ]
+    block = compressed([copy.payload for copy in copies])
+    noted = [columns for _, columns in heard(m.Records(1, 3, tuple(copies), block), 2, 4)]
+    assert [(each["bytes"], each["count"], each["version"], each["filter"]) for each in noted] == [
+        *((9, 0, 3, 4), (10, 1, 3, 4))
+    ]
+
+
+def test_clients_trim_what_they_know_of_and_tell_a_refusal_from_what_is_unknown() -> None:
+    stage = Stage(workload=ReadPathWorkload(trim_behind=0)).append(3).trim().passes(100)
+    (asked,) = stage.events("invoke", f="trim_log")
+    assert asked["offset"] == lsn_of(1, 3)
+    for refused, kind in (("busy", "fail"), (None, "info")):
+        stage._client.last_write(stage.sequencer.number)
+        stage._client._ended(AppendEnded(0, NOWHERE, refused))
+        assert stage.events(kind, f="append_record")[-1]["reason"] == (refused or "unknown")
+
+
+def test_a_client_goes_to_another_sequencer_where_one_has_failed() -> None:
+    stage = Stage(sequencers=2, workload=ReadPathWorkload(timeout=100 * MILLISECOND)).append()
+    stage.fault("kill", stage.sequencer.number)
+    client = stage.cluster.new_client()
+    for _ in range(20):
+        client._append_some()
+        stage.passes(300)
+    assert len(stage.events("ok", f="append_record")) > 1
 
 
 # -- what all share ----------------------------------------------------------------------------------------------------
@@ -440,6 +476,19 @@ class Ends:
         self.simulation.run(self.simulation.now + milliseconds * MILLISECOND)
 
 
+class Replacing(list[tuple[int, int]]):
+    """What is heard; at the first message the connection is replaced."""
+
+    def __init__(self, both: Ends) -> None:
+        super().__init__()
+        self._both = both
+
+    def append(self, message: tuple[int, int]) -> None:
+        """One message is heard."""
+        super().append(message)
+        self._both.connect()
+
+
 _BAD = Link(loss=0.1, duplicate=0.2, reorder=0.2, straggle=300 * MILLISECOND)
 
 
@@ -489,6 +538,16 @@ def test_who_begins_anew_knows_no_connection() -> None:
     both.passes(10)
     both.send(3)
     assert both.heard == [(2, 1), (2, 2), (2, 3)] or both.number == 2
+
+
+def test_what_came_early_is_not_heard_once_the_connection_is_replaced() -> None:
+    both = Ends(0, Link())
+    both.passes(10)
+    for number in (1, 2):
+        both.ends[0].receive(1, Segment(1, number, (1, number), 0))  # type: ignore[arg-type]
+    both.heard = Replacing(both)
+    both.ends[0].receive(1, Segment(1, 0, (1, 0), 0))  # type: ignore[arg-type]
+    assert both.heard == [(1, 0)]
 
 
 def test_an_opening_that_comes_late_or_twice_opens_nothing() -> None:
