@@ -40,7 +40,8 @@ def _say(project: Path, text: str) -> Path:
 def test_the_nearest_file_that_has_the_table_counts(project: Path) -> None:
     file = _say(project, '[tool.logwitness]\nrequire = ["linearizable"]\n')
     (project / "a" / "pyproject.toml").write_text("[tool.other]\nx = 1\n")
-    assert _check(RUN).exit_code == 3
+    done = _check(RUN)
+    assert (done.exit_code, done.stderr) == (3, "")
     assert f"logwitness: defaults from {file}\n" in _check("-v", RUN).stderr
     (project / "a" / "b" / "pyproject.toml").write_text("[tool.logwitness]\n")
     assert _check(RUN).exit_code == 0
