@@ -92,6 +92,7 @@ def test_unfit_operation(checker: Checker, model: str, bad: Callable[[], Any], m
         (7, "model: 7 is not one of"),
         (Model("tree"), "model: 'tree' is not one of"),  # type: ignore[arg-type]
         (MODELS["log"].starting(5), "model: a log starts empty"),
+        (MODELS["queue"].starting(0), "model: a queue starts empty"),
         (MODELS["register"].starting(math.nan), "model: initial: nan is no value"),  # type: ignore[arg-type]
         (MODELS["register"].starting([]), "model: initial: a list is no value"),  # type: ignore[arg-type]
     ],
@@ -116,6 +117,12 @@ def test_integers_of_other_libraries(checker: Checker) -> None:
     one = np.int64(1)
     operation = Operation(one, one, one, ("append", one), np.uint8(0))  # type: ignore[arg-type]
     assert checker.check_operations("log", [operation, Operation(1, 5, 6, ("read", 0), 1)])
+
+
+def test_true_is_not_one(checker: Checker) -> None:
+    added = [Operation(process, 0, 1, ("add", value), None) for process, value in enumerate((1, True))]
+    assert checker.check_operations("set", [*added, Operation(2, 2, 3, ("read",), [1, True])])
+    assert not checker.check_operations("set", [added[0], Operation(2, 2, 3, ("read",), [True])])
 
 
 ANYTHING = st.recursive(
