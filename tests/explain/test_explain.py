@@ -167,6 +167,14 @@ def test_every_passage_can_be_explained() -> None:
         assert citation in [each.citation for each in [*found.rules, *found.documents]]
 
 
+def test_what_lies_below_something_that_is_not_built_is_not_built() -> None:
+    text = (
+        '# P\n\n## A\n\n*Not built yet.*\n\n### B\n\n- <a id="c"></a>C\n\n## D\n\n- <a id="e"></a>*Not built yet*: E\n'
+    )
+    found = {passage.anchor: passage.built for passage in read_page("p.md", text)}
+    assert found == {"p": True, "a": False, "b": False, "c": False, "d": True, "e": False}
+
+
 def test_a_line_within_an_item_is_a_passage_up_to_the_end_of_the_item() -> None:
     text = (
         '- <a id="one"></a>One\n  goes on.\n  <a id="two"></a>Two\n  - beneath\n\n  and on.\n- <a id="three"></a>Three'
