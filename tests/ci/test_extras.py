@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from logspec.errors import _EXTRAS as EXTRAS_OF_SPEC
-from logwitness.extras import EXTRAS
+from logwitness.extras import EXTRAS, not_installed
 
 pytestmark = pytest.mark.slow
 
@@ -130,6 +130,13 @@ def test_the_extras_are_those_of_the_distribution(extras: dict[str, str]) -> Non
     for module, extra in extras.items():
         name = distributions.get(module, module)
         assert any(re.match(rf"{name}\b.*extra == ['\"]{extra}['\"]", each) for each in wanted), module
+
+
+def test_a_missing_part_of_a_module_is_brought_by_the_extra_of_the_module() -> None:
+    missing = ModuleNotFoundError("No module named 'pyspark.sql'", name="pyspark.sql")
+    assert not_installed(missing) == "the module pyspark is not installed: pip install 'logwitness[spark]'"
+    assert not_installed(ModuleNotFoundError(name="their.own")) == "the module their is not installed"
+    assert not_installed(ImportError("cannot import\n name 'x'")) == "cannot import name 'x'"
 
 
 @pytest.mark.long

@@ -18,7 +18,7 @@ from logspec.proofs import PROOFS
 from logwitness.engine.local import check
 from logwitness.explain.answer import NotKnownError, answer, example
 from logwitness.explain.pages import passages, read_page
-from logwitness.explain.topics import EXPLAINERS, Topics, gather
+from logwitness.explain.topics import EXPLAINERS, Topic, Topics, gather
 from logwitness.explain.transcripts import cases
 from logwitness.models import every_check
 from quorumlog.protocol import Protocol, every
@@ -165,6 +165,16 @@ def test_every_passage_can_be_explained() -> None:
     for citation in passages():
         found = answer(citation)
         assert citation in [each.citation for each in [*found.rules, *found.documents]]
+
+
+def test_what_belongs_to_no_invariant_leads_to_those_that_share_a_source() -> None:
+    rule = Topic("rule", "may_commit", source=["a.md#a"])
+    shared = Topic("invariant", "one", source=["a.md#a", "a.md#b"], names={"check": ["c"]})
+    other = Topic("invariant", "two", source=["a.md#b"])
+    owner = Topic("invariant", "three", source=["a.md#c"], names={"rule": ["may_commit"]})
+    check = Topic("check", "c")
+    assert Topics([rule, shared, other, check]).around([rule]) == [rule, shared, check]
+    assert Topics([rule, shared, other, owner, check]).around([rule]) == [rule, owner]
 
 
 def test_what_lies_below_something_that_is_not_built_is_not_built() -> None:
