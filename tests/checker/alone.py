@@ -82,6 +82,10 @@ BESIDE: dict[str, tuple[Collection[str], str]] = {
         ("copy", "fault"),
         "all that the shard stored, and that it was not cut off: that is not among it",
     ),
+    "ships-all-it-has": (
+        ("copy", "purge", "stream_heard"),
+        "that the shard kept its copy, and up to where it had answered before",
+    ),
     "lost-data-refuses": (("event_log",), "what it lost before, and that this was rebuilt"),
     "one-shipper": (
         ("ship", "stream_heard", "release"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from plain import GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, total
-from plain_copies import shipped
+from plain_copies import shipped, takes_copies
 from plain_read_path import is_cut, lost_end, next_end
 
 RECORDS, GAPS = ("record", "damaged"), ("no_records", "under_replicated", "trim")
@@ -157,8 +157,60 @@ def starts_carry_the_list(history: History) -> Count:
     return count
 
 
+SHIPS = ("copy", "purge", "trim_point", "ship", "release")
+
+
+def may_be_purged(history: History, got: Event, e: Event) -> bool:
+    """Whether a shard may have purged a copy before an event, and lost that with the end of its record."""
+    before = history.events[: e.seq]
+    ships = [b.seq for b in before if b.kind == "ship" and b.node == got.node and got.offset in shipped(b)]
+    top = max((b.offset for b in before if b.kind == "release"), default=-1)
+    sequencers = {b.node for b in before if b.kind == "takes_part" and b.f == "sequencer"}
+    released = top >> 32 > got.offset >> 32 or lost_end(history, sequencers, e.seq, -1, SHIPS)
+    return released and lost_end(history, {got.node}, e.seq, max([got.seq, *ships]), SHIPS)
+
+
+def ships_all_it_has(history: History) -> Count:
+    """read-path.md#ships-all-it-has."""
+    count, trimmed, copied = Count(), -1, False
+    copies: dict[tuple[int, int], Event] = {}
+    asked: dict[int | None, dict[int, list[Event]]] = {}
+    following: dict[tuple[int | None, int], int] = {}
+    for e in history.events:
+        starts = asked.setdefault(e.op, {})
+        if e.kind == "copy":
+            copied = True
+            copies |= {(e.offset, e.node): e} if e.node in range(63) else {}
+        elif e.kind in ("fault", "purge", "takes_part", "trim_point"):
+            whose = {node for _, node in copies} if e.kind == "trim_point" else {e.node}
+            trimmed = max(trimmed, e.offset) if e.kind == "trim_point" else trimmed
+            copies = {at: got for at, got in copies.items() if at[1] not in whose or not takes_copies(e, at[0])}
+        elif e.kind == "stream_rewind" and e.f == "done":
+            starts.clear()
+        elif e.kind == "stream_start":
+            earlier = starts.get(e.peer, [])
+            starts[e.peer] = [*(earlier if earlier and earlier[0].filter == e.filter else []), e]
+            following[e.op, e.peer] = e.offset
+        elif e.kind == "stream_heard" and e.peer in starts and starts[e.peer][-1].filter == e.filter:
+            start, alone = starts[e.peer][-1], len(starts[e.peer]) == 1
+            first = max(following[e.op, e.peer], trimmed + 1)
+            if e.last < following[e.op, e.peer]:
+                continue
+            following[e.op, e.peer] = e.last + 1
+            if start.shards is None and alone and copied:
+                count += JUDGED
+                last = e.last if e.f in ("no_records", "under_replicated") else e.offset - 1
+                for got in [c for at, c in copies.items() if at[1] == e.peer and first <= at[0] <= last]:
+                    releases = (b for b in history.events[: e.seq] if b.kind == "release")
+                    out = next((b.seq for b in releases if b.offset >= got.offset), -1)
+                    if got.seq < max(start.seq, out):
+                        count += UNJUDGED if may_be_purged(history, got, e) else JUDGED + VIOLATED
+    return count
+
+
 TWINS: dict[str, Plain] = {
     "heard-was-shipped": heard_was_shipped,
+    "ships-all-it-has": ships_all_it_has,
     "answers-are-so": answers_are_so,
     "starts-carry-the-list": starts_carry_the_list,
 }

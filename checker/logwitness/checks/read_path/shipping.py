@@ -1,20 +1,24 @@
-"""What shards ship: what they have stored and, in single-copy delivery, each record from one of those that have it.
+"""What shards ship: what they have stored; all of it in all-send-all, in single-copy delivery each record from one of
+those that have it.
 
-Sources: read-path.md#ships-what-it-stored, read-path.md#one-shipper, read-path.md#scd-filter.
+Sources: read-path.md#ships-what-it-stored, read-path.md#ships-all-it-has, read-path.md#one-shipper,
+read-path.md#scd-filter.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from loghistory.schema import Kind
-from loghistory.vocabularies.read_path import RecordWord, RewindWord, ShardWord
+from loghistory.vocabularies.read_path import HeardWord, NodeWord, RecordWord, RewindWord, ShardWord
 
 from ..codes import FAULT_WIPE, MAX_OFFSET, NULL, REASONS, RECORDS, code, lookup, word_code
 from ..columns import Ints
 from ..contract import Check, Family, Setting, Verdicts
+from ..ends import ENDS, NOBODY, Ends, awaited_at
 from ..hashing import Table, all_grown, empty_table, grown, place_of, roomy, row_of
 from ..kernel import kernel, part
 from .held import (
@@ -31,7 +35,7 @@ from .held import (
     with_copies,
 )
 from .nodesets import MOST_SHARDS, Nodesets, Places, all_lsns_said, factor_at, members, size
-from .protocol import READ_PATH, Cells, StreamFold, no_rows, shown
+from .protocol import NOWHERE, READ_PATH, Cells, StreamFold, epoch_of, no_rows, shown
 
 SHIPPER = Check(
     id="one-shipper",
@@ -58,7 +62,19 @@ STORED = Check(
     columns=("node", "op", "offset"),
     looks_back=True,
 )
-CHECKS = (SHIPPER, STORED)
+ALL = Check(
+    id="ships-all-it-has",
+    rule="In all-send-all a shard passes over no record of which it has a copy.",
+    source=("read-path.md#ships-all-it-has", "read-path.md#in-order-shipping"),
+    fact="a record or a gap that a stream heard in all-send-all in answer to the only START of its filter version, or "
+    "a copy that was passed over with it, once copies are recorded",
+    sentence="Shard {node} has a copy at {lsn}, but passed it over without shipping it to stream {op}.",
+    kinds=(Kind.COPY, Kind.STREAM_START, Kind.STREAM_HEARD),
+    explained_by=frozenset({Kind.TRIM_POINT}),
+    columns=("node", "op", "offset"),
+    looks_back=True,
+)
+CHECKS = (SHIPPER, STORED, ALL)
 
 _OWN = (
     *(Kind.NODESET, Kind.FAULT, Kind.COPY, Kind.PURGE, Kind.TRIM_POINT, Kind.TAKES_PART, Kind.STOP),
@@ -66,9 +82,12 @@ _OWN = (
 )
 _NODESET, _FAULT, _COPY, _PURGE, _TRIM_POINT, _TAKES_PART, _STOP = map(code, _OWN[:7])
 _START, _HEARD, _REWIND, _SHIP, _RELEASE = map(code, _OWN[7:])
+_SIGNS = (_COPY, _PURGE, _TRIM_POINT, _SHIP, _RELEASE)
+_IS_TURN, _SEQUENCER = lookup({*ENDS, Kind.TAKES_PART}), word_code(NodeWord.SEQUENCER)
+_NO_RECORDS, _UNSURE = word_code(HeardWord.NO_RECORDS), word_code(HeardWord.UNDER_REPLICATED)
 _DATA, _DONE, _LOST = RECORDS[RecordWord.DATA], word_code(RewindWord.DONE), REASONS[ShardWord.LOST]
 _ALL_SEND_ALL = -1
-_IS_WANTED = lookup(_OWN)
+_IS_WANTED = lookup({*_OWN, *ENDS})
 
 
 class _Rows(NamedTuple):
@@ -94,7 +113,7 @@ class _Rows(NamedTuple):
 
 class _Starts(NamedTuple):
     """How a shard was asked: event, filter version, list or `_ALL_SEND_ALL`, first LSN; up to where it has sent, and
-    where in the order of LSNs that was when it was looked for."""
+    where in the order of LSNs that was when it was looked for; how often it was asked with this filter version."""
 
     seq: Ints
     filter: Ints
@@ -102,6 +121,7 @@ class _Starts(NamedTuple):
     first: Ints
     next: Ints
     place: Ints
+    times: Ints
 
 
 class _Shipped(NamedTuple):
@@ -118,6 +138,7 @@ class _State(NamedTuple):
     held: Held  # a copyset is 0 where there is no data; the value says which write it is of
     changed: Ints  # by row of an LSN: the last event that changed any copy
     stored: Ints  # and the shards that have stored it since their disks were emptied
+    shown: Ints  # and those that have shipped it since they were last cut off
     released: Ints  # and the event that released it; -1: none yet
     streams: Table
     life: Ints  # by row of a stream: a number that changes with every rewind
@@ -131,6 +152,7 @@ class _State(NamedTuple):
     rows: Ints  # and the row of each
     upto: Ints  # and where those of each event end
     run: Ints
+    awaited: Ints  # `Ends`
 
 
 _STREAMS, _LIVES, _STARTS, _SHIPPED, _RECORDED, _TRIMMED = range(6)
@@ -139,7 +161,7 @@ _LOWEST, _NAMED, _RELEASED, _BEGUN, _CUT_OFF, _UNTOLD, _SEATS = range(6, 13)
 point; where copies begin; how many of the rows' `ship` events were taken; the highest LSN released; the shards that
 take part, and those that were cut off since their disks were emptied; how many records these shipped that they are not
 seen to have stored; how many places are taken by the shards of lives."""
-_ONE_SHIPPER, _STORED = range(len(CHECKS))
+_ONE_SHIPPER, _STORED, _ALL = range(len(CHECKS))
 
 
 @part
@@ -294,6 +316,14 @@ def _count_stored(state: _State, node: int, first: int, last: int, judged: Ints)
 
 
 @part
+def _shows(state: _State, node: int, first: int, last: int) -> None:
+    """A shard has what it ships."""
+    if 0 <= node < MOST_SHARDS:
+        for place in range(first, last):
+            state.shown[state.rows[place]] |= 1 << node
+
+
+@part
 def _passed_over(state: _State, places: Places, life: int, start: int, first: int, last: int, count: Ints) -> int:
     """Of the LSNs passed over, which nobody shipped, as a place in order; -1. ``count`` of what was judged."""
     lsns, listed = state.held.lsns, state.asked.listed[start]
@@ -307,6 +337,31 @@ def _passed_over(state: _State, places: Places, life: int, start: int, first: in
         place += 1
     state.asked.place[start] = place
     return -1
+
+
+@part
+def _kept_back(state: _State, start: int, shard: int, first: int, last: int) -> int:
+    """Of the LSNs that a shard passed over, one at which it has a copy, as a place in order; -1.
+
+    It had that copy when it was asked, or when what is there was released.
+    """
+    lsns, held = state.held.lsns, state.held
+    place = place_near(lsns, first, state.asked.place[start])
+    while place < lsns.used[0] and lsns.order[place] <= last:
+        row = lsns.rows[place]
+        if 0 <= shard < MOST_SHARDS and state.stored[row] >> shard & 1:
+            copy = copy_at(held, row, shard)
+            if copy >= 0 and held.copies.seq[copy] < max(state.asked.seq[start], state.released[row]):
+                return int(place)
+        place += 1
+    state.asked.place[start] = place
+    return -1
+
+
+@part
+def _passes(f: int, lsn: int, last: int) -> int:
+    """Up to where a shard says that it has nothing."""
+    return last if f in (_NO_RECORDS, _UNSURE) else lsn - 1
 
 
 @part
@@ -337,6 +392,8 @@ def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> 
         kind, seq = rows.kind[i], rows.seq[i]
         if not _IS_WANTED[kind]:
             continue
+        if kind in _SIGNS and state.awaited[awaited_at(rows.node[i])]:
+            return i
         if kind == _HEARD:
             life = _life_of(state, rows.op[i])
             start = _start_of(state, life, rows.peer[i])
@@ -345,6 +402,12 @@ def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> 
                 continue
             asked.next[start] = last + 1
             if asked.listed[start] < 0:
+                if asked.times[start] == 1 and held.used[0]:
+                    first, upto = max(before, state.run[_TRIMMED] + 1), _passes(rows.f[i], rows.offset[i], last)
+                    if _kept_back(state, start, rows.peer[i], first, upto) >= 0:
+                        asked.next[start] = before
+                        return i
+                    judged[_ALL] += 1
                 continue
             if rows.record[i] >= 0:
                 _ships(state, life, lsn_row(held.lsns, rows.offset[i]), rows.peer[i], 0, seq)
@@ -375,9 +438,12 @@ def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> 
                 if _ship_alone(state, places, life, node, listed, seq, (first, last), judged) >= 0:
                     return i
             _count_stored(state, node, first, last, judged)
+            _shows(state, node, first, last)
             state.run[_NAMED] += 1
         elif kind == _START:
             start = _asks(state, _life_of(state, rows.op[i]), rows.peer[i])
+            again = asked.times[start] > 0 and asked.filter[start] == rows.filter[i]
+            asked.times[start] = asked.times[start] + 1 if again else 1
             asked.seq[start], asked.filter[start], asked.first[start] = seq, rows.filter[i], rows.offset[i]
             asked.listed[start], asked.next[start] = max(rows.shards[i], _ALL_SEND_ALL), rows.offset[i]
         elif kind == _TRIM_POINT:
@@ -392,6 +458,18 @@ def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> 
     return len(rows.kind)
 
 
+@dataclass(frozen=True, slots=True)
+class _Purged:
+    """Whether a shard may have purged something, and a sequencer released by what it did, if that is not seen."""
+
+    shard: int
+    releasers: frozenset[int]
+
+    def __call__(self, cut: frozenset[int]) -> bool:
+        """See `Ends.wait`."""
+        return self.shard in cut and (not self.releasers or bool(cut & self.releasers))
+
+
 class ShippingFold(StreamFold[_Rows]):
     """Judges who ships; see the module."""
 
@@ -402,11 +480,13 @@ class ShippingFold(StreamFold[_Rows]):
         super().__init__(setting, _Rows)
         self._tally = self.tallies[SHIPPER.id]
         self._nodesets = Nodesets(setting.words)
-        changed, stored, released, life, seat, seats, named, at, upto = (np.zeros(0, dtype=np.int64) for _ in range(9))
+        self._ends = Ends()
+        self._sequencers: set[int] = set()
+        changed, stored, seen, released, life, seat, seats, named, at, upto = (np.zeros(0, np.int64) for _ in range(10))
         streams = empty_table(), life, empty_table(), seat, seats, no_rows(_Starts)
         run = np.array([0, 0, 0, 0, 0, -1, 0, 0, -1, 0, 0, 0, 0], dtype=np.int64)
         shipped = empty_table(), no_rows(_Shipped), named, at, upto, run
-        self._state = _State(nothing_held(), changed, stored, released, *streams, *shipped)
+        self._state = _State(nothing_held(), changed, stored, seen, released, *streams, *shipped, self._ends.awaited)
         self._stopped = 0  # the shards that left nothing unsaid: they stopped, or their disks are empty
 
     def make_room(self, rows: _Rows) -> None:
@@ -425,6 +505,7 @@ class ShippingFold(StreamFold[_Rows]):
             held,
             grown(state.changed, before, int(held.lsns.used[0]) - before, -1),
             grown(state.stored, before, int(held.lsns.used[0]) - before, 0),
+            grown(state.shown, before, int(held.lsns.used[0]) - before, 0),
             grown(state.released, before, int(held.lsns.used[0]) - before, -1),
             roomy(state.streams, streams, ops, self.compiled),
             grown(state.life, streams, ops, -1),
@@ -438,6 +519,7 @@ class ShippingFold(StreamFold[_Rows]):
             rows_of(held.lsns, named, self.compiled),
             upto,
             state.run,
+            state.awaited,
         )
 
     def skim(self, rows: _Rows, at: int) -> int:
@@ -446,10 +528,21 @@ class ShippingFold(StreamFold[_Rows]):
 
     def take(self, e: _Rows) -> None:
         """See `StreamFold`."""
+        if e.kind in _SIGNS and self._ends.awaited[awaited_at(e.node)]:
+            self._ends.sign(e.node, e.seq)
+            one, state = _Rows(*([cell] for cell in e)), self._state._replace(awaited=NOBODY)
+            if _skim.plain(one, 0, self._nodesets.places, state, self.judged):
+                return
+        if _IS_TURN[e.kind]:
+            self._turns(e)
         if e.kind == _SHIP:
             self._ships(e)
         elif e.kind == _HEARD:
-            self._passed_over(e)
+            start = _start_of(self._state, _life_of(self._state, e.op), e.peer)
+            if self._state.asked.listed[start] < 0:
+                self._keeps_back(e, start)
+            else:
+                self._passed_over(e)
         elif e.kind == _REWIND:
             if e.f == _DONE:
                 row = self._state.streams.rows[place_of(self._state.streams, e.op)]
@@ -478,12 +571,48 @@ class ShippingFold(StreamFold[_Rows]):
             run[_BEGUN] |= shard
             self._stopped &= ~shard
 
+    def _turns(self, e: _Rows) -> None:
+        """A life begins or ends. What a shard has shipped before it was cut off it may have purged since."""
+        if self._ends.turn(e.kind, e.node, e.seq) and 0 <= e.node < MOST_SHARDS:
+            self._state.shown[:] &= ~(1 << e.node)
+        if e.kind == _TAKES_PART and e.f == _SEQUENCER:
+            self._sequencers.add(e.node)
+
+    def _keeps_back(self, e: _Rows, start: int) -> None:
+        """A shard passes over copies that it has, unless it has purged them and lost that with the end of its record.
+
+        It purges what a release of a later epoch finds unsettled.
+        """
+        state, lsns, tally = self._state, self._state.held.lsns, self.tallies[ALL.id]
+        tally.judged += 1
+        last = _passes(e.f, e.offset, e.last_offset)
+        first = max(int(state.asked.next[start]), int(state.run[_TRIMMED]) + 1)
+        state.asked.next[start] = e.last_offset + 1
+        place = _kept_back(state, start, e.peer, first, last)
+        while place >= 0:
+            lsn, row = int(lsns.order[place]), int(lsns.rows[place])
+            (got,) = copied(state.held, row, (e.peer,))
+            settled = epoch_of(int(state.run[_RELEASED])) > epoch_of(lsn)
+            enough = _Purged(e.peer, frozenset() if settled else frozenset(self._sequencers))
+            since = dict.fromkeys(enough.releasers, NOWHERE)
+            since[e.peer] = MAX_OFFSET if state.shown[row] >> e.peer & 1 else got
+            found: dict[str, Any] = {"node": e.peer, "op": e.op, "lsn": shown(lsn)}
+            asked, released = int(state.asked.seq[start]), int(state.released[row])
+            events = (got, asked, e.seq) if got < asked else (got, asked, released, e.seq)
+            if settled or enough.releasers:
+                self._ends.wait(tally, since, *events, since=since, enough=enough, said=found)
+            else:
+                tally.judged += 1
+                tally.violation(*events, **found)
+            place = _kept_back(state, start, e.peer, lsn + 1, last)
+
     def _ships(self, e: _Rows) -> None:
         """A shard ships what it has not stored, or what somebody else of the copyset has shipped."""
         state = self._state
         first, last = state.upto[state.run[_NAMED] : state.run[_NAMED] + 2].tolist()
         state.run[_NAMED] += 1
         _count_stored(state, e.node, first, last, self.judged)
+        _shows(state, e.node, first, last)
         place = _not_stored(state, e.node, first, last) if state.held.used[0] else -1
         while place >= 0:
             found = {"node": e.node, "op": e.op, "lsn": shown(int(state.named[place]))}
@@ -528,6 +657,7 @@ class ShippingFold(StreamFold[_Rows]):
 
     def finish(self) -> Verdicts:
         """See `StreamFold`."""
+        self._ends.over()
         self.tallies[STORED.id].unjudged += int(self._state.run[_UNTOLD])
         return super().finish()
 
@@ -535,7 +665,7 @@ class ShippingFold(StreamFold[_Rows]):
 FAMILY = Family(
     "read_path_shipping",
     CHECKS,
-    frozenset(_OWN),
+    frozenset({*_OWN, *ENDS}),
     (
         *("node", "op", "peer", "f", "offset", "last_offset", "value", "record", "epoch", "filter", "shards", "wave"),
         *("recovery", "reason"),

@@ -75,6 +75,13 @@ class DrainedShips(ShardCore):
         return bool(copy.flags & DRAINED) or super()._passes(stream, copy)
 
 
+class DrainedHeldBack(ShardCore):
+    """A copy that was drained is shipped to nobody."""
+
+    def _passes(self, stream: Stream, copy: Copy) -> bool:
+        return not copy.flags & DRAINED and super()._passes(stream, copy)
+
+
 class OlderVersionSaid(ShardCore):
     """A shard knows more of the event log than its answers say."""
 
@@ -205,6 +212,13 @@ MUTANTS = (
         with_cores(shard=DrainedShips),
         "rebuilding",
         checks=("one-shipper",),
+    ),
+    mutant(
+        "drained-held-back",
+        "drained copies are not shipped in all-send-all either",
+        with_cores(shard=DrainedHeldBack),
+        "rebuilding",
+        checks=("ships-all-it-has",),
     ),
     mutant(
         "trims-unsaid",
