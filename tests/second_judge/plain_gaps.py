@@ -253,6 +253,34 @@ def given_up(history: History, version: int, before: int) -> bool:
     return False
 
 
+def drained(history: History, version: int, before: int) -> bool:
+    """Whether donors are at work at a version of the event log, or were once when they began anew: by its records, of
+    which all up to this one must be known. read-path.md#status-of-events, read-path.md#rebuilding-donors."""
+    leaving: dict[int | None, str] = {}  # lost, away or drains; behind that "done", once it was shown to be empty
+    again = False
+    for number, e in enumerate((e for e in history.events if e.kind == "event_log" and e.seq < before), 1):
+        was, at_work = leaving.get(e.peer, ""), any("done" not in each for each in leaving.values())
+        if e.version != number or e.f not in ("rebuild", "drain", "unrecoverable", "done", "abort", "acknowledge"):
+            return again
+        if e.f == "rebuild" and (not was or "drains" in was):
+            leaving[e.peer], begins = "away", True
+        elif e.f in ("drain", "unrecoverable") and not was:
+            leaving[e.peer], begins = ("drains" if e.f == "drain" else "lost"), True
+        elif e.f == "unrecoverable" and "done" not in was:
+            leaving[e.peer], begins = "lost", was == "drains"
+        elif (e.f == "acknowledge" and "done" in was) or (e.f == "abort" and was in ("away", "drains")):
+            del leaving[e.peer]
+            begins = e.f == "abort"
+        else:
+            begins = False
+        again = again or (begins and at_work)
+        if e.f in ("done", "unrecoverable"):
+            leaving |= {shard: f"{each}, done" for shard, each in leaving.items() if statuses(e).get(shard or 0) == 2}
+        if e.version == version:
+            return again or any("done" not in each for each in leaving.values())
+    return again
+
+
 def settings(e: Event) -> Any:  # noqa: ANN401
     """What a reader says of itself; None if it has another form."""
     try:
@@ -427,6 +455,8 @@ def guaranteed(known: Knowledge, lsn: int) -> bool:
         return False
     being_rebuilt = any(status in (1, 3) for status in known.statuses.values())
     if being_rebuilt or given_up(known.history, known.version, known.now):
+        return False
+    if drained(known.history, known.version, known.now):
         return False
     heard = known.verdict(lsn, declared) in ("complete", "non_auth") or known.silent(lsn, declared) <= known.listed
     return known.unsure(lsn, declared) <= known.listed and heard

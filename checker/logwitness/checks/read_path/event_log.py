@@ -39,13 +39,14 @@ FOLLOWS = Check(
     columns=("version", "peer", "f"),
 )
 _EVENT_LOG = code(Kind.EVENT_LOG)
-_WORDS = ("rebuild", "drain", "unrecoverable", "done", "abort", "acknowledge")
+WORDS = ("rebuild", "drain", "unrecoverable", "done", "abort", "acknowledge")
+"""What records of the event log say of a shard."""
 _UNKNOWN = -2
 """In place of a version, once a record is not known."""
 
 
 @dataclass(slots=True)
-class _Lost:
+class Lost:
     """A shard that is being rebuilt or drained, or was; `empty`: it was shown that donors are done."""
 
     drain: bool
@@ -54,7 +55,7 @@ class _Lost:
 
     @property
     def status(self) -> int:
-        """What it counts as."""
+        """The status that the shard counts as, by the records of the event log so far."""
         if self.empty:
             return AUTHORITATIVE_EMPTY
         if self.drain:
@@ -62,20 +63,30 @@ class _Lost:
         return UNAVAILABLE if self.recoverable else UNDERREPLICATION
 
 
-def _folded(lost: dict[int, _Lost], word: str, shard: int) -> None:
-    """Take a record of the event log."""
+def folded(lost: dict[int, Lost], word: str, shard: int) -> bool:
+    """Take a record of the event log; whether donors begin anew by it."""
     of = lost.get(shard)
     if word == "rebuild" and (of is None or of.drain):
-        lost[shard] = _Lost(drain=False, recoverable=True)
-    elif word in ("drain", "unrecoverable") and of is None:
-        lost[shard] = _Lost(drain=word == "drain", recoverable=word == "drain")
-    elif word == "unrecoverable" and of is not None and not of.empty:
-        of.drain = of.recoverable = False
-    elif of is not None and of.empty:
+        lost[shard] = Lost(drain=False, recoverable=True)
+        return True
+    if word in ("drain", "unrecoverable") and of is None:
+        lost[shard] = Lost(drain=word == "drain", recoverable=word == "drain")
+        return True
+    if word == "unrecoverable" and of is not None and not of.empty:
+        drained, of.drain, of.recoverable = of.drain, False, False
+        return drained
+    if of is not None and of.empty:
         if word == "acknowledge":
             del lost[shard]
     elif of is not None and word == "abort" and (of.drain or of.recoverable):
         del lost[shard]
+        return True
+    return False
+
+
+def is_empty_now(word: str, status: int) -> bool:
+    """Whether a record of the event log shows that donors are done with a shard that has this status after it."""
+    return status == AUTHORITATIVE_EMPTY and word in ("done", "unrecoverable")
 
 
 class EventLogFold:
@@ -85,8 +96,8 @@ class EventLogFold:
         self._tally, self._follows = Tally(ORDER, setting.keep), Tally(FOLLOWS, setting.keep)
         self._versions = OneByOne()
         self._words = setting.words
-        self._known = {setting.words.code(word): word for word in _WORDS}
-        self._lost: dict[int, _Lost] = {}
+        self._known = {setting.words.code(word): word for word in WORDS}
+        self._lost: dict[int, Lost] = {}
         self._version = 0  # up to here all records are known
 
     def feed(self, columns: Columns) -> None:
@@ -106,11 +117,11 @@ class EventLogFold:
             self._follows.unjudged += 1
             return
         self._version = version
-        _folded(self._lost, word, shard)
+        folded(self._lost, word, shard)
         self._follows.judged += 1
         for each, status in sorted(statuses_said(self._words.text(text)).items()):
             lost = self._lost.get(each)
-            if lost is not None and status == AUTHORITATIVE_EMPTY and word in ("done", "unrecoverable"):
+            if lost is not None and is_empty_now(word, status):
                 lost.empty = True
             known = FULLY_AUTHORITATIVE if lost is None else lost.status
             if status != known:

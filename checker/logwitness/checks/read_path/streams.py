@@ -24,6 +24,7 @@ from ..columns import Ints
 from ..hashing import row_of
 from ..words import Words
 from . import hearing
+from .event_log import WORDS, Lost, folded, is_empty_now
 from .hearing import NOBODY, OF_STREAMS, Rows
 from .nodesets import (
     AUTHORITATIVE_EMPTY,
@@ -234,6 +235,11 @@ class Streams:
         self._newest: Mapping[int, int] = {}
         self._said = 0  # the newest version of the event log that came with an answer, whoever's
         self._given_up = MAX_OFFSET  # the version of the event log by which copysets may differ for good
+        self._word_of = {words.code(word): word for word in WORDS}
+        self._lost: dict[int, Lost] = {}
+        self._amended: dict[int, bool] = {0: False}
+        """Whether copysets are amended at a version; of those up to which all records are known."""
+        self._whole = True  # whether that is up to the last one
         self._of: dict[int, Stream] = {}
         self._hearing = hearing.nothing_heard()
 
@@ -314,7 +320,9 @@ class Streams:
         if e.kind == _NODESET:
             self.nodesets.learn(e.epoch, e.value)
         elif e.kind == _EVENT_LOG:
-            self._event_log(e.version, statuses_said(self._words.text(e.value)))
+            statuses = statuses_said(self._words.text(e.value))
+            self._event_log(e.version, statuses)
+            self._donors(e.version, self._word_of.get(e.f), e.peer, statuses)
         elif e.kind == _TAKES_PART:
             if e.reason == _LOST and self._newest.get(e.node) != AUTHORITATIVE_EMPTY:
                 self._hearing.run[hearing.WITHOUT_DATA] |= mask_of((e.node,))
@@ -357,6 +365,18 @@ class Streams:
         empty = mask_of(shard for shard, status in statuses.items() if status == AUTHORITATIVE_EMPTY)
         self._hearing.run[hearing.WITHOUT_DATA] &= ~empty
 
+    def _donors(self, version: int, word: str | None, shard: int, statuses: Mapping[int, int]) -> None:
+        """Donors begin, go on or are done; the statuses do not tell, where a shard is drained."""
+        self._whole = self._whole and version == len(self._amended) and word is not None
+        if not self._whole or word is None:
+            return
+        under_way = self._amended[version - 1]
+        if folded(self._lost, word, shard) and under_way:
+            self._given_up = min(self._given_up, version)
+        for each, lost in self._lost.items():
+            lost.empty = lost.empty or is_empty_now(word, statuses.get(each, FULLY_AUTHORITATIVE))
+        self._amended[version] = any(not lost.empty for lost in self._lost.values())
+
     def known_by(self, stream: Stream) -> tuple[Kind, ...]:
         """The kinds of events by which the statuses of shards are known, of those that there must have been."""
         some = max(stream.version, stream.answers[0], self._said, len(self._logged)) > 0
@@ -368,6 +388,7 @@ class Streams:
         """Whether, as it knows, copies of a record may name different copysets (read-path.md#guaranteed-delivery)."""
         asked = [each for each in stream.shards.values() if each.filter >= 0]
         rebuilt = any(status in _AWAY for status in stream.statuses.values())
+        rebuilt = rebuilt or self._amended.get(stream.version, False)
         return rebuilt or stream.version >= self._given_up or any(each.version != stream.version for each in asked)
 
     def _learns(self, stream: Stream, e: Rows) -> None:
