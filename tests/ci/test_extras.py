@@ -139,6 +139,28 @@ def test_a_missing_part_of_a_module_is_brought_by_the_extra_of_the_module() -> N
     assert not_installed(ImportError("cannot import\n name 'x'")) == "cannot import name 'x'"
 
 
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [
+        ("from os import no_such_name", "cannot import name 'no_such_name' from 'os'"),
+        ("other = 1", "module 'torn' has no attribute 'command'"),
+        ("command = 1", "it is not a command"),
+    ],
+)
+def test_a_command_that_cannot_be_loaded_is_one_line(module: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "torn.py").write_text(module)
+    info = tmp_path / "torn-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torn\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[logwitness.commands]\ntorn = torn:command\n")
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    words = [sys.executable, "-m", "logwitness", "torn", "--anything"]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"logwitness: `logwitness torn` is not available: {said}")
+
+
 @pytest.mark.long
 def test_in_an_environment_that_really_lacks_the_extras(tmp_path: Path) -> None:
     """What base.lock installs, and nothing else."""
