@@ -11,6 +11,8 @@ from lives import FOR_EVER
 from plain import ALL, EXCUSED, GONE, JUDGED, READS, UNJUDGED, VIOLATED, Count, Event, History, Plain, wipes
 
 NONE_PROMISED = 0
+SHOWS_COMMITTED = ("read_committed", "read_linearizable")
+"""Reads that return what is committed, which nobody loses."""
 
 
 @dataclass(eq=False)
@@ -31,6 +33,8 @@ class Value:
     reads: list[Event] = field(default_factory=list)
     final: bool = False
     """A final read returned it."""
+    shown: int | None = None
+    """When a committed or linearizable read returned it first."""
 
     @property
     def begun(self) -> int:
@@ -92,6 +96,8 @@ def clients(history: History) -> Clients:
                 value = values.setdefault(e.value, Value(e.value))
                 value.reads.append(e)
                 value.final = value.final or operation.begun.f == "final_read"
+                if operation.begun.f in SHOWS_COMMITTED and value.shown is None:
+                    value.shown = e.seq
         elif e.kind in ("ok", "fail"):
             open_.pop(e.process).ended = e
     return Clients(operations, values)
@@ -133,9 +139,17 @@ def _lost(history: History, since: int, until: int | None, *, weak: bool) -> boo
     return wiped or (weak and _unflushed_lost(history, since, until))
 
 
-def may_be_gone(history: History, value: Value, until: int | None = None) -> bool:
-    """Whether a value may be lost by then without breaking a promise."""
-    return _lost(history, value.begun, until, weak=value.acks != ALL or history.write_caching)
+def may_be_gone(history: History, value: Value, until: int, shown_by: int | None = None) -> bool:
+    """Whether a value may be lost by then without breaking a promise: only a wiped disk takes what was shown as
+    committed, by then or by another event."""
+    committed = value.shown is not None and value.shown <= (until if shown_by is None else shown_by)
+    return _lost(history, value.begun, until, weak=(value.acks != ALL or history.write_caching) and not committed)
+
+
+def _gone_at_end(history: History, value: Value) -> bool:
+    """Whether it may be lost at the last look of readers; shown as committed counts if it was so before that began."""
+    begun = [o.begun.seq for o in _final_reads(history)]
+    return may_be_gone(history, value, _last_look(history), max(begun) - 1 if begun else FOR_EVER)
 
 
 def _differ(history: History, one: Value, other: Value, until: int) -> Count:
@@ -204,7 +218,7 @@ def _overlaps(history: History) -> Count:
         first = kept[i].reads[0]
         reach = max(v.reads[0].last for v in kept[:i])
         if reach >= first.offset and kept[i - 1].reads[0].offset != first.offset:
-            gone = any(may_be_gone(history, v, _last_look(history)) for v in kept[i - 1 : i + 1])
+            gone = any(_gone_at_end(history, v) for v in kept[i - 1 : i + 1])
             count += EXCUSED if gone else VIOLATED
     return count
 
@@ -362,17 +376,18 @@ def _readers(history: History) -> tuple[list[tuple[int, Event]], list[_Gap]]:
 def _missing(history: History) -> Iterator[tuple[Value, bool, bool]]:
     """Acknowledged acks=all values: whether they are missing, and whether lost: read past, and never returned.
 
-    If there is a final read: those acknowledged before the last one began.
+    If there is a final read: those acknowledged, or shown as committed, before the last one began.
     """
     values = [v for v in clients(history).values.values() if v.acked and v.acks == ALL]
     finals = _final_reads(history)
     if finals:
         begun = max(o.begun.seq for o in finals)
-        values = [v for v in values if v.acked and v.acked.seq < begun]
+        committed = [v for v in _values(history) if v.shown is not None and v.shown < begun]
+        values = [v for v in values if v.acked and v.acked.seq < begun and v not in committed]
         high = max(_reached(history, o) for o in finals)
-        for value in values:
+        for value in (*values, *committed):
             missing = not value.final
-            yield value, missing, missing and not value.reads and value.last < high
+            yield value, missing, missing and not value.reads and _place(value)[1] < high
     elif any(v.reads for v in clients(history).values.values()):
         gaps = _readers(history)[1]
         reads = [v.reads[0] for v in clients(history).values.values() if v.reads]
@@ -383,6 +398,12 @@ def _missing(history: History) -> Iterator[tuple[Value, bool, bool]]:
             replaced = any(e.offset == acked.offset and e.seq > acked.seq for e in reads)
             lost = not value.reads and (replaced or _within(acked.offset, value.last, passed))
             yield value, lost, lost
+
+
+def _place(value: Value) -> tuple[int, int]:
+    """The offsets that a value fills, by its acknowledgement, or else by its first read."""
+    first = value.reads[0] if value.acked is None else value.acked
+    return first.offset, first.last if value.acked is None else value.last
 
 
 def _trimmed_unseen(history: History) -> int:
@@ -433,29 +454,29 @@ def lost_write(history: History) -> Count:
     count = Count()
     high = max((_reached(history, o) for o in _final_reads(history)), default=None)
     for value, missing, lost in _missing(history):
-        assert value.acked
-        judged = value.last < high if high is not None else bool(value.reads) or lost
-        count += Count(judged=judged)
-        if missing and not _within(value.acked.offset, value.last, _removed(history)):
-            if may_be_gone(history, value, _last_look(history)):
+        first, last = _place(value)
+        judged = last < high if high is not None else bool(value.reads) or lost
+        count += Count(judged=judged and value.acks == ALL)
+        if missing and not _within(first, last, _removed(history)):
+            if _gone_at_end(history, value):
                 count += EXCUSED
             elif lost:
-                count += UNJUDGED if value.last <= _trimmed_unseen(history) else VIOLATED
+                count += UNJUDGED if last <= _trimmed_unseen(history) else VIOLATED
     return count.if_shown(lacks=count.unjudged > 0, void=_observes_nothing(history))
 
 
 def unseen(history: History) -> Count:
-    """An acks=all append is in the final read; what is a lost write is told there."""
+    """An acks=all append, or one shown as committed, is in the final read; what is a lost write is told there."""
     count = Count()
     final = bool(_final_reads(history))
     for value, missing, lost in _missing(history):
-        assert value.acked
+        first, last = _place(value)
         count += Count(judged=final and not lost)
         if missing:
-            if _within(value.acked.offset, value.last, _removed(history)):
+            if _within(first, last, _removed(history)):
                 count += EXCUSED
-            elif not may_be_gone(history, value, _last_look(history)) and not lost:
-                count += UNJUDGED if value.last <= _trimmed_unseen(history) else VIOLATED
+            elif not _gone_at_end(history, value) and not lost:
+                count += UNJUDGED if last <= _trimmed_unseen(history) else VIOLATED
     return count.if_shown(lacks=count.unjudged > 0, void=_observes_nothing(history))
 
 
@@ -471,12 +492,12 @@ def skip(history: History) -> Count:
     values = clients(history).values.values()
 
     def promised(v: Value) -> bool:
-        return v.acked is not None and v.acks == ALL and not may_be_gone(history, v, _last_look(history))
+        return v.acked is not None and v.acks == ALL and not _gone_at_end(history, v)
 
     def there(v: Value) -> bool:
         if final:
             return v.final
-        flushed = v.acks == ALL and not history.write_caching
+        flushed = (v.acks == ALL and not history.write_caching) or v.shown is not None
         kept = bool(v.reads) and (flushed or not _unflushed_lost(history, v.reads[0].seq, _last_look(history)))
         return kept or promised(v)
 
@@ -590,13 +611,13 @@ def _inverted(history: History, first: Value, second: Value, e: Event) -> Count:
     return JUDGED + (EXCUSED if excused else VIOLATED)
 
 
-def _known_ends(history: History, reads: bool) -> list[tuple[int, int, int]]:
+def _known_ends(history: History) -> list[tuple[int, int, int]]:
     """How many entries were known, since which event, and by what was asked at which: by acknowledgements with
-    acks=all and by tails; and, if asked for, by where linearizable reads ended that returned something."""
+    acks=all, by tails, and by where committed and linearizable reads ended that returned something."""
     known = [(v.last + 1, e.seq, v.begun) for e, _, v in _acknowledgements(history) if v.acks == ALL]
     for o in clients(history).operations:
         e = o.ended
-        shows = o.begun.f == "tail" or (reads and o.begun.f == "read_linearizable" and bool(o.seen))
+        shows = o.begun.f == "tail" or (o.begun.f in SHOWS_COMMITTED and bool(o.seen))
         if shows and e and e.kind == "ok" and e.offset is not None:
             known.append((e.offset, e.seq, o.begun.seq))
     return known
@@ -605,7 +626,7 @@ def _known_ends(history: History, reads: bool) -> list[tuple[int, int, int]]:
 def _not_short(history: History, f: str) -> Count:
     """No answer to such an operation is shorter than what was known before it was asked for."""
     count = Count()
-    ends = _known_ends(history, reads=f != "tail")
+    ends = _known_ends(history)
     for o in clients(history).operations:
         if o.begun.f != f or not o.ended or o.ended.kind != "ok":
             continue

@@ -93,7 +93,7 @@ class AtEnd:
             ended.hides_inside = True
             ended.hidden_until = _EVERYWHERE
         if self._has_final:
-            due = ended.acked & (ended.ok_seq < int(known.final_begun[0]))
+            due = (ended.acked & (ended.ok_seq < ended.begun)) | ended.committed
             missing = due & (ended.final == 0)
             past = ended.last <= int(known.final_high[0])
             lost = missing & ~ended.read & past
@@ -124,8 +124,9 @@ class AtEnd:
         compiled: bool,
     ) -> None:
         """Acknowledged values that are gone: violations, excuses, or lines of the loss account."""
-        strong = ended.acks == ACKS_ALL
-        found.judged[LOST_WRITE] += int(np.count_nonzero(judged_lost & strong))
+        promised = ended.acks == ACKS_ALL
+        strong = promised | ended.committed
+        found.judged[LOST_WRITE] += int(np.count_nonzero(judged_lost & promised))
         found.judged[UNSEEN] += int(np.count_nonzero(judged_unseen & strong))
         removed = missing & ended.excused
         missing = missing & ~removed
@@ -139,8 +140,8 @@ class AtEnd:
         for row in np.flatnonzero(missing & ~permitted & passed).tolist():
             ended.report(found, LOST_WRITE, row, row_read=ended.read_there(row))
         for row in np.flatnonzero(missing & ~permitted & ~passed).tolist():
-            ended.report(found, UNSEEN, row, row_read=-1)
-        rows = np.flatnonzero(permitted)
+            ended.report_unseen(found, row)
+        rows = np.flatnonzero(permitted & ended.acked)
         if not len(rows):
             return
         self._ledger = self._ledger or empty_ledger()
@@ -165,14 +166,21 @@ class _Ended:
         self.width, self.size = values.width[:used], values.size[:used]
         self.acked = self.ok_seq >= 0
         self.read = self.read_seq >= 0
+        self.shown, self.shown_asked = values.shown[:used], values.shown_asked[:used]
+        self.begun = int(known.final_begun[0]) if known.final_reads[0] else _EVERYWHERE
+        self.committed = (self.shown >= 0) & (self.shown < self.begun)
+        """Returned as committed before the last final read began."""
+        alone = self.committed & ~self.acked
+        self.offset = np.where(alone, self.read_offset, self.offset)
+        self.last = np.where(alone, self.read_last, self.last)
         self.write_caching = bool(known.write_caching[0])
-        self.weak = (self.acks != ACKS_ALL) | self.write_caching
+        self.weak = ((self.acks != ACKS_ALL) | self.write_caching) & ~self.committed
         # What is lost was so when it was last read, and may have been before its client heard of the acknowledgement.
         self.power_seq = int(known.seen_power[0])
         self.wiped = int(known.seen_wipe[0]) > self.invoke_seq
         self.taken = self.wiped | (self.weak & (self.power_seq > self.invoke_seq))
         # acks 0 and 1 promise nothing; acks=all with write caching promises what no power loss takes.
-        self.may_be_gone = (self.acks != ACKS_ALL) | self.taken
+        self.may_be_gone = ((self.acks != ACKS_ALL) & ~self.committed) | self.taken
         self.excused = _inside(self.offset, self.last, excused) if len(excused) else np.zeros(used, dtype=bool)
         self.excused_ranges = excused
         self.hidden_until = -1
@@ -207,6 +215,14 @@ class _Ended:
         """A violation about one acknowledged value."""
         placed = Placed(value=int(self.value[row]), offset=int(self.offset[row]))
         report(found, check, placed, int(self.invoke_seq[row]), int(self.ok_seq[row]), row_read)
+
+    def report_unseen(self, found: Findings, row: int) -> None:
+        """A violation about one value that the final read lacks."""
+        lets_go = self.write_caching and self.power_seq > self.invoke_seq[row]
+        by_answer = self.acks[row] == ACKS_ALL and 0 <= self.ok_seq[row] < self.begun and not lets_go
+        placed = Placed(value=int(self.value[row]), offset=int(self.offset[row]))
+        told = (self.invoke_seq, self.ok_seq) if by_answer else (self.shown_asked, self.shown)
+        report(found, UNSEEN, placed, int(told[0][row]), int(told[1][row]))
 
 
 def _excuse_losses(

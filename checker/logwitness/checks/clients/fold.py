@@ -21,6 +21,7 @@ from ..codes import (
     CRASH,
     F_APPEND,
     F_FINAL_READ,
+    F_READ_COMMITTED,
     F_READ_LINEARIZABLE,
     F_TAIL,
     FAIL,
@@ -50,7 +51,7 @@ from ..hashing import all_grown, empty_table, roomy, row_of
 from ..kernel import kernel
 from ..sentences import NOTHING_OBSERVED
 from .at_end import AtEnd
-from .linearizable_reads import read_answered
+from .linearizable_reads import committed_until, read_answered
 from .losses import excuse_fault, lost_since, power_by_now
 from .per_event import acknowledge, gap, invoke, observe
 from .rules import CHECKS, LOST_WRITE, SKIP, STALE_READ, STALE_TAIL, UNSEEN, ShortTail
@@ -155,6 +156,8 @@ def _scan(
                 clients.following[client] = position
                 if f == F_READ_LINEARIZABLE and offset != NULL:
                     read_answered(clients, known, faults, found, client, offset, seq)
+                if f in (F_READ_COMMITTED, F_READ_LINEARIZABLE) and offset != NULL:
+                    committed_until(clients, known, client, offset, seq)
                 if f == F_FINAL_READ:
                     known.final_reads[0] += 1
                     known.final_begun[0] = max(known.final_begun[0], clients.seq[client])

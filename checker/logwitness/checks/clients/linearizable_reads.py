@@ -1,4 +1,4 @@
-"""Linearizable reads: what was known before one was asked for must be in it.
+"""Linearizable reads and tails: what was known before one was asked for must be in it.
 
 They are judged by where they end, as a tail is by its length; what they return is judged like that of any read. Source:
 history-checks.md#stale-read, raft.md#read-index.
@@ -16,7 +16,7 @@ from .state import Clients, Known
 
 @part
 def read_asked(clients: Clients, known: Known, client: int) -> None:
-    """A client asks for a linearizable read; the entries that a tail would have to count are noted already."""
+    """A client asks for a linearizable read or a tail; what was acknowledged, or a tail, is noted already."""
     if known.read[0] > clients.tail[client]:
         clients.tail[client] = known.read[0]
         clients.tail_seq[client] = known.read_seq[0]
@@ -40,6 +40,11 @@ def read_answered(
         else:
             short = ShortRead(end, known=clients.tail[client])
             report(found, STALE_READ, short, clients.tail_seq[client], clients.seq[client], seq)
+
+
+@part
+def committed_until(clients: Clients, known: Known, client: int, end: int, seq: int) -> None:
+    """A committed or linearizable read was answered and ended before offset ``end``: all before it is committed."""
     # A read that returned nothing ends where it began, which says nothing of what is there.
     if clients.position_seq[client] > clients.seq[client] and end > known.read[0]:
         known.read[0] = end

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from ..codes import ACKS_ALL, ACKS_NONE, F_APPEND, F_FINAL_READ, F_READ_LINEARIZABLE, F_TAIL, NO_ACKS, NULL, READS
+from ..codes import (
+    ACKS_ALL,
+    ACKS_NONE,
+    F_APPEND,
+    F_FINAL_READ,
+    F_READ_COMMITTED,
+    F_READ_LINEARIZABLE,
+    F_TAIL,
+    NO_ACKS,
+    NULL,
+    READS,
+)
 from ..columns import Columns
 from ..faults import ACKS, AGAIN, Faults
 from ..findings import Findings, excuse, report
@@ -31,9 +42,15 @@ from .state import KNOWN_GAPS, NONE, Bound, Clients, Gaps, Known, Tables, Values
 
 
 @part
+def is_weak(values: Values, known: Known, row: int) -> bool:
+    """Whether a power loss may take a value: nobody promised that it is flushed, or showed that it is committed."""
+    return bool((values.acks[row] != ACKS_ALL or known.write_caching[0] != 0) and values.shown[row] < 0)
+
+
+@part
 def may_be_gone(values: Values, known: Known, row: int, since: int) -> bool:
     """Whether what was there at event ``since`` may be lost by now without breaking a promise."""
-    return lost_since(known, since, values.acks[row] != ACKS_ALL or known.write_caching[0] != 0)
+    return lost_since(known, since, is_weak(values, known, row))
 
 
 @part
@@ -41,7 +58,7 @@ def excuse_loss(
     values: Values, known: Known, faults: Faults, found: Findings, check: int, row: int, since: int
 ) -> None:
     """Count a fact that is excused because what was there at event ``since`` `may_be_gone`."""
-    excuse_fault(faults, found, check, since, values.acks[row] != ACKS_ALL or known.write_caching[0] != 0)
+    excuse_fault(faults, found, check, since, is_weak(values, known, row))
 
 
 @part
@@ -152,7 +169,6 @@ def invoke(
             clients.tail[client] = known.far[0] + 1
             clients.tail_seq[client] = values.ok_seq[known.far_row[0]]
             clients.tail_since[client] = values.invoke_seq[known.far_row[0]]
-    if f == F_READ_LINEARIZABLE:
         read_asked(clients, known, client)
     if f in READS:
         clients.position[client] = offset if offset != NULL else clients.following[client]
@@ -219,6 +235,9 @@ def observe(
         known.read_lasts[0] = 1
     if clients.f[client] == F_FINAL_READ:
         values.final[row] = 1
+    elif clients.f[client] in (F_READ_COMMITTED, F_READ_LINEARIZABLE) and values.shown[row] < 0:
+        values.shown[row] = seq
+        values.shown_asked[row] = clients.seq[client]
 
     found.judged[INCONSISTENT_OFFSET] += 1
     there = row_of(tables.offsets, known.offsets, offset)

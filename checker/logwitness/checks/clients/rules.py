@@ -117,15 +117,18 @@ LOST_WRITE = number(
         by_trims=True,
     ),
 )
+
+
 UNSEEN = number(
     CHECKS,
     Check(
         id="unseen",
-        rule="A final read of everything returns every append that was acknowledged with acks=all before it began.",
-        source=("history-checks.md#unseen",),
-        fact="an acknowledged acks=all append, in a history with a final read",
-        sentence="Value {value} was acknowledged with acks=all at offset {offset}, but the final read of everything "
-        "does not return it.",
+        rule="A final read of everything returns every append that was acknowledged with acks=all, or returned by a "
+        "committed or linearizable read, before it began.",
+        source=("history-checks.md#unseen", "raft.md#read-levels"),
+        fact="an append acknowledged with acks=all or returned as committed, in a history with a final read",
+        sentence="Value {value} was acknowledged with acks=all, or returned as committed, at offset {offset}, but the "
+        "final read of everything does not return it.",
         fields=Placed,
         kinds=(Kind.OK,),
         columns=_ACKED,
@@ -301,9 +304,9 @@ STALE_TAIL = number(
     CHECKS,
     Check(
         id="stale-tail",
-        rule="A tail is at least what had been acknowledged with acks=all, or returned as a tail, before it was asked "
-        "for.",
-        source=("history-checks.md#stale-tail",),
+        rule="A tail is at least what had been acknowledged with acks=all, returned as a tail, or shown by a committed "
+        "or linearizable read, before it was asked for.",
+        source=("history-checks.md#stale-tail", "raft.md#barrier"),
         fact="an answered tail",
         sentence="A tail of {tail:entry|entries} was returned although {known:was|were} known before it was asked for.",
         fields=ShortTail,
@@ -325,7 +328,7 @@ STALE_READ = number(
     Check(
         id="stale-read",
         rule="A linearizable read goes on at least to the end of what had been acknowledged with acks=all, returned as "
-        "a tail or shown by a linearizable read before it was asked for.",
+        "a tail or shown by a committed or linearizable read before it was asked for.",
         source=("history-checks.md#stale-read", "raft.md#read-index"),
         fact="an answered linearizable read",
         sentence="A linearizable read ended before offset {end} although {known:entry was|entries were} known before "

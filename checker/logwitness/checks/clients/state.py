@@ -49,6 +49,8 @@ class Values(NamedTuple):
     read_last: Ints
     read_seq: Ints
     final: Array  # 1: a final read returned it
+    shown: Ints  # the first committed or linearizable read that returned it, and the invocation of that read
+    shown_asked: Ints
     client: Array  # the row of the client that last appended it
     width: Ints  # offsets that it fills, as far as its invocation says
     size: Ints
@@ -96,7 +98,7 @@ class Known(NamedTuple):
     tail: Ints  # the largest tail given
     tail_seq: Ints
     tail_since: Ints
-    read: Ints  # where the farthest linearizable read ended
+    read: Ints  # where the farthest committed or linearizable read ended
     read_seq: Ints
     read_since: Ints
     final_reads: Ints
