@@ -1256,7 +1256,51 @@ OF_QUERIES: dict[str, Plain] = {
     "partitions-once": partitions_once,
     "no-valid-host-says-why": no_valid_host_says_why,
 }
+
+
+def answers_where_it_is(history: History) -> Count:
+    """pull-queries.md#answers-where-it-is."""
+    count = Count()
+    for at, e in enumerate(history.events):
+        lived = since(history.events[:at], e.node) if e.kind == "answer" else []
+        folds = [b for b in lived if b.kind == "fold" and b.partition == e.partition]
+        if folds and lived[0].kind == "serve":
+            count += JUDGED if e.offset == folds[-1].last + 1 else JUDGED + VIOLATED
+    return count
+
+
+def reports_what_it_keeps(history: History) -> Count:
+    """pull-queries.md#reports-what-it-keeps."""
+    count = Count()
+    for at, e in enumerate(history.events):
+        lived = since(history.events[:at], e.node) if e.kind == "report" else []
+        folded = [b for b in lived if b.kind == "assigned"]
+        if not folded or lived[0].kind != "serve":
+            continue
+        served, now = said(lived[0], is_server), said(folded[-1], is_assignment)
+        positions = said(e, is_positions)
+        if served is not None and now is not None and positions is not None:
+            kept = {p for p, (active, rest) in enumerate(now["placements"]) if served["host"] in (active, *rest)}
+            count += JUDGED if kept == {int(p) for p in positions} else JUDGED + VIOLATED
+    return count
+
+
+def serves_count_up(history: History) -> Count:
+    """pull-queries.md#serves-count-up."""
+    count = Count()
+    for at, e in enumerate(history.events):
+        events = history.events[:at] if e.kind == "serve" else []
+        before = [b for b in events if b.kind == "serve" and b.node == e.node]
+        wiped = [b.seq for b in events if b.kind == "fault" and b.f == "wipe" and b.node == e.node]
+        if before and not any(seq > before[-1].seq for seq in wiped):
+            count += JUDGED if e.incarnation > before[-1].incarnation else JUDGED + VIOLATED
+    return count
+
+
 TWINS: dict[str, Plain] = {
+    "answers-where-it-is": answers_where_it_is,
+    "reports-what-it-keeps": reports_what_it_keeps,
+    "serves-count-up": serves_count_up,
     "status-replays": status_replays,
     "no-false-down": no_false_down,
     "silence-is-down": silence_is_down,

@@ -1,0 +1,297 @@
+"""What comes in turn: points that only rise, whom a stream asks from where on, an epoch recovered before the next one.
+
+Only rare events are looked at one by one; of what streams deliver, the last LSN by each START.
+
+Sources: read-path.md#points-only-rise, read-path.md#asks-in-turn, read-path.md#released-after-recovery.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from loghistory.schema import Kind
+from loghistory.vocabularies.read_path import RewindWord, ShardWord
+
+from ..codes import FAULT_WIPE, INVOKE, REASONS, code, lookup, word_code
+from ..columns import Columns, Ints
+from ..contract import Check, Family, Setting, Tally, Verdicts, violated
+from .protocol import F_READ, READ_PATH, shown
+
+POINTS = Check(
+    id="points-only-rise",
+    rule="The trim point and the seal of a shard never fall unless it lost its disk, nor does the number of a life, "
+    "nor the version of the event log that a stream knows; and the log has that version.",
+    source=("read-path.md#points-only-rise", "read-path.md#shard-refuses", "read-path.md#event-log-version"),
+    fact="a trim point, a seal, the number of a life or a known version after another, or a version that is known",
+    sentence={
+        "trim": "Shard {node} gave up all up to {to}, although it had given up all up to {before}.",
+        "seal": "Shard {node} was sealed up to epoch {to}, although it had been sealed up to epoch {before}.",
+        "life": "Node {node} takes part as life {to}, after life {before}.",
+        "version": "Stream {op} goes by version {to} of the event log, after version {before}.",
+        "future": "Stream {op} goes by version {to} of the event log, which has no such record yet.",
+    },
+    kinds=(Kind.TAKES_PART,),
+    columns=("node",),
+    looks_back=True,
+)
+ASKS = Check(
+    id="asks-in-turn",
+    rule="A stream asks shards from the next LSN to deliver on, by the version of its filter, which grows by one with "
+    "each rewind, once that is due; and what answers a START was sent one.",
+    source=("read-path.md#asks-in-turn", "read-path.md#rewind", "read-path.md#shard-state"),
+    fact="a START, an answer to one, or a rewind done, of a stream of which it is known where it began",
+    sentence={
+        "from": "Stream {op} asked shard {peer} from {lsn} on, but {due} was to be delivered next.",
+        "filter": "Stream {op} went by version {to} of its filter after version {before}.",
+        "due": "Stream {op} rewound to version {to} of its filter although no rewind was due.",
+        "answer": "Stream {op} was answered by shard {peer} to a START of version {to} of its filter, which it had not "
+        "sent.",
+    },
+    kinds=(Kind.INVOKE, Kind.STREAM_START),
+    columns=("op", "peer", "filter", "offset"),
+    from_start=True,
+)
+RELEASED = Check(
+    id="released-after-recovery",
+    rule="Nothing of an epoch is released before the epoch before it, of which something was released, is recovered.",
+    source=("read-path.md#released-after-recovery", "read-path.md#activation"),
+    fact="the first release of an epoch after one of the epoch before it, by a sequencer whose life is recorded",
+    sentence="Node {node} released {lsn}, but nobody had recovered epoch {before}, of which something was released.",
+    kinds=(Kind.RELEASE,),
+    columns=("node", "offset", "epoch"),
+    looks_back=True,
+)
+CHECKS = (POINTS, ASKS, RELEASED)
+
+_OWN = (
+    *(Kind.TAKES_PART, Kind.TRIM_POINT, Kind.SEAL, Kind.FAULT, Kind.EVENT_LOG, Kind.RELEASE, Kind.RECOVER),
+    *(Kind.STREAM_STATUSES, Kind.STREAM_START, Kind.STREAM_STARTED, Kind.STREAM_REWIND, Kind.INVOKE),
+)
+_TAKES_PART, _TRIM_POINT, _SEAL, _FAULT, _EVENT_LOG, _RELEASE, _RECOVER, *_OF_STREAMS = map(code, _OWN)
+_STATUSES, _START, _STARTED, _REWIND, _ = _OF_STREAMS
+_DELIVERED = (Kind.STREAM_RECORD, Kind.STREAM_GAP)
+_RECORD = code(Kind.STREAM_RECORD)
+_LOST, _DUE = REASONS[ShardWord.LOST], word_code(RewindWord.DUE)
+_IS_RARE, _IS_DELIVERED = lookup(_OWN), lookup(_DELIVERED)
+_COLUMNS = ("seq", "kind", "node", "op", "peer", "f", "offset", "filter", "version", "epoch", "reason", "incarnation")
+
+
+class _Event(NamedTuple):
+    """One event, by the columns that are read."""
+
+    seq: int
+    kind: int
+    node: int
+    op: int
+    peer: int
+    f: int
+    offset: int
+    filter: int
+    version: int
+    epoch: int
+    reason: int
+    incarnation: int
+
+
+class _Told(NamedTuple):
+    """A number, and the event that told it."""
+
+    number: int
+    seq: int
+
+
+@dataclass(slots=True)
+class _Stream:
+    """A stream since it began: what is due, its filter, whom it asked."""
+
+    begun: int
+    due: _Told
+    version: _Told | None = None
+    filter: _Told | None = None
+    rewinds: bool = False
+    asked: dict[int, _Told] = field(default_factory=dict)
+
+
+class TurnsFold:
+    """Judges what comes in turn in one run; see the module."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._tallies = {check.id: Tally(check, setting.keep, setting.seen) for check in CHECKS}
+        self._points, self._asks, self._released = self._tallies.values()
+        self._told: dict[tuple[str, int], _Told] = {}  # by way and node
+        self._streams: dict[int, _Stream] = {}
+        self._versions = 0
+        self._recovered: set[int] = set()
+        self._releases: dict[int, int] = {}  # by epoch: the event of its first release
+
+    def feed(self, columns: Columns) -> None:
+        """Take the next events of the run: those that are rare, and before each START what was delivered by then."""
+        rare = np.flatnonzero(_IS_RARE[columns.kind])
+        delivered = np.flatnonzero(_IS_DELIVERED[columns.kind])
+        by_op = delivered[np.argsort(columns.op[delivered], kind="stable")]
+        ops = columns.op[by_op]
+        for place, values in zip(rare.tolist(), columns.rows(rare, *_COLUMNS), strict=True):
+            e = _Event(*values)
+            if e.kind == _START:
+                self._delivers(
+                    columns, e.op, by_op[np.searchsorted(ops, e.op) : np.searchsorted(ops, e.op, "right")], place
+                )
+            self._on[e.kind](self, e)
+        for op in np.unique(ops).tolist():
+            own = by_op[np.searchsorted(ops, op) : np.searchsorted(ops, op, "right")]
+            self._delivers(columns, op, own, len(columns.kind))
+
+    def _delivers(self, columns: Columns, op: int, own: Ints, before: int) -> None:
+        """What a stream delivered, at these places, before a place."""
+        count = int(np.searchsorted(own, before))
+        stream = self._streams.get(op)
+        if count and stream is not None and columns.seq[own[count - 1]] > stream.due.seq:
+            at = int(own[count - 1])
+            last = columns.offset[at] if columns.kind[at] == _RECORD else columns.last_offset[at]
+            stream.due = _Told(int(last) + 1, int(columns.seq[at]))
+
+    # -- points --------------------------------------------------------------------------------------------------------
+
+    def _rises(self, way: str, e: _Event, number: int, *, same: bool = True) -> None:
+        before = self._told.get((way, e.node))
+        self._told[way, e.node] = _Told(number, e.seq)
+        if before is not None:
+            self._points.judged += 1
+            if number < before.number or (number == before.number and not same):
+                to, since = (shown(number), shown(before.number)) if way == "trim" else (number, before.number)
+                self._points.violation(before.seq, e.seq, way=way, node=e.node, to=to, before=since)
+
+    def _forgets(self, node: int) -> None:
+        for way in ("trim", "seal"):
+            self._told.pop((way, node), None)
+
+    def _takes_part(self, e: _Event) -> None:
+        self._rises("life", e, e.incarnation, same=False)
+        if e.reason == _LOST:
+            self._forgets(e.node)
+
+    def _trims(self, e: _Event) -> None:
+        self._rises("trim", e, e.offset)
+
+    def _seals(self, e: _Event) -> None:
+        self._rises("seal", e, e.epoch)
+
+    def _fault(self, e: _Event) -> None:
+        if e.f == FAULT_WIPE:
+            self._forgets(e.node)
+            self._told.pop(("life", e.node), None)
+
+    def _logs(self, e: _Event) -> None:
+        self._versions = max(self._versions, e.version)
+
+    def _learns(self, e: _Event) -> None:
+        self._points.judged += 1
+        stream = self._streams.get(e.op)
+        if stream is not None:
+            before, stream.version = stream.version, _Told(e.version, e.seq)
+            if before is not None and e.version < before.number:
+                self._points.violation(before.seq, e.seq, way="version", op=e.op, to=e.version, before=before.number)
+        if e.version > self._versions:
+            self._points.violation(e.seq, way="future", rests_on=(Kind.EVENT_LOG,), op=e.op, to=e.version)
+
+    # -- streams -------------------------------------------------------------------------------------------------------
+
+    def _begins(self, e: _Event) -> None:
+        if e.f == F_READ:
+            self._streams[e.op] = _Stream(e.seq, _Told(e.offset, e.seq))
+
+    def _asks_shard(self, e: _Event) -> None:
+        stream = self._streams.get(e.op)
+        if stream is None:
+            return
+        self._asks.judged += 1
+        if e.offset != stream.due.number:
+            place = {"op": e.op, "peer": e.peer, "lsn": shown(e.offset), "due": shown(stream.due.number)}
+            rests_on = _DELIVERED if e.offset > stream.due.number else ()
+            self._asks.violation(stream.due.seq, e.seq, way="from", rests_on=rests_on, **place)
+        if stream.filter is None:
+            stream.filter = _Told(e.filter, e.seq)
+        elif e.filter != stream.filter.number:
+            place = {"op": e.op, "to": e.filter, "before": stream.filter.number}
+            self._asks.violation(stream.filter.seq, e.seq, way="filter", rests_on=(Kind.STREAM_REWIND,), **place)
+        stream.asked[e.peer] = _Told(e.filter, e.seq)
+
+    def _is_answered(self, e: _Event) -> None:
+        stream = self._streams.get(e.op)
+        if stream is None:
+            return
+        self._asks.judged += 1
+        asked = stream.asked.get(e.peer, _Told(0, stream.begun))
+        if e.filter > asked.number:
+            rests_on = () if stream.asked else (Kind.STREAM_START,)
+            self._asks.violation(asked.seq, e.seq, way="answer", rests_on=rests_on, op=e.op, peer=e.peer, to=e.filter)
+
+    def _rewinds(self, e: _Event) -> None:
+        stream = self._streams.get(e.op)
+        if stream is None:
+            return
+        if e.f == _DUE:
+            stream.rewinds = True
+            return
+        self._asks.judged += 1
+        if not stream.rewinds:
+            self._asks.violation(stream.begun, e.seq, way="due", op=e.op, to=e.filter)
+        if stream.filter is not None and e.filter != stream.filter.number + 1:
+            place = {"op": e.op, "to": e.filter, "before": stream.filter.number}
+            self._asks.violation(stream.filter.seq, e.seq, way="filter", **place)
+        stream.filter, stream.rewinds = _Told(e.filter, e.seq), False
+
+    # -- epochs --------------------------------------------------------------------------------------------------------
+
+    def _recovers(self, e: _Event) -> None:
+        self._recovered.add(e.epoch)
+
+    def _releases_some(self, e: _Event) -> None:
+        if e.epoch in self._releases:
+            return
+        before = self._releases.get(e.epoch - 1)
+        self._releases[e.epoch] = e.seq
+        life = self._told.get(("life", e.node))
+        if before is None or life is None or life.number != e.incarnation:
+            return
+        self._released.judged += 1
+        if e.epoch - 1 not in self._recovered:
+            place: dict[str, Any] = {"node": e.node, "lsn": shown(e.offset), "before": e.epoch - 1}
+            self._released.violation(before, life.seq, e.seq, rests_on=(Kind.RECOVER,), **place)
+
+    _on: ClassVar[dict[int, Callable[[TurnsFold, _Event], None]]] = {
+        _TAKES_PART: _takes_part,
+        _TRIM_POINT: _trims,
+        _SEAL: _seals,
+        _FAULT: _fault,
+        _EVENT_LOG: _logs,
+        _RELEASE: _releases_some,
+        _RECOVER: _recovers,
+        _STATUSES: _learns,
+        _START: _asks_shard,
+        _STARTED: _is_answered,
+        _REWIND: _rewinds,
+        INVOKE: _begins,
+    }
+
+    def violated(self) -> frozenset[str]:
+        """The ids of the checks that are violated so far (`Watchful`)."""
+        return violated(self._tallies.values())
+
+    def finish(self) -> Verdicts:
+        """The outcome, once all events were taken."""
+        return Verdicts(tuple(tally.outcome() for tally in self._tallies.values()))
+
+
+FAMILY = Family(
+    "read_path_turns",
+    CHECKS,
+    frozenset({*_OWN, *_DELIVERED}),
+    (*("node", "op", "peer", "f", "offset", "last_offset", "filter"), *("version", "epoch", "reason", "incarnation")),
+    TurnsFold,
+    READ_PATH,
+)
