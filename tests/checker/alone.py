@@ -33,6 +33,7 @@ BESIDE: dict[str, tuple[Collection[str], str]] = {
     "lost-write": (("observe",), "what reads returned behind the offset: any of that shows that they went past it"),
     "skip": (("ok",), "where the read before ended, if the one that skips goes on there"),
     "stale-read": (("observe",), "where a read ended is told by what it returned last"),
+    "stale-tail": (("observe",), "where a read ended is told by what it returned last"),
     "terms-in-order": (("observe",), "that both are in the log as it ended up, where acks=1 promises nothing more"),
     "linearizable-log": (
         ("observe", "ok", "fail"),

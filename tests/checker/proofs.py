@@ -305,6 +305,23 @@ def restart_is_flushed(evidence: Evidence) -> Fields:
     return {"node": row["node"], "offset": row["flushed"], "end": row["dirty"]}
 
 
+def starts_as_it_knows(evidence: Evidence) -> Fields:
+    start = evidence.last
+    sure(start["kind"] == "start")
+    found = {"node": start["node"], "commit": start["commit"]}
+    if not evidence.before:
+        sure(start["visible"] > start["commit"])
+        return found | {"visible": start["visible"]}
+    told, over = evidence.before
+    sure(told["node"] == over["node"] == start["node"])
+    if start["commit"] > told["commit"]:
+        sure(over["kind"] == "stop")
+        return found | {"before": told["commit"]}
+    summed = told["offset"] - (told["kind"] == "trim")
+    sure(told["kind"] in ("snapshot", "trim") and over["kind"] in ("crash", "stop") and start["commit"] < summed)
+    return found | {"before": summed}
+
+
 def trim_within_commit(evidence: Evidence) -> Fields:
     before, row = evidence.rows
     upto = row["offset"] - 1 if row["kind"] == "trim" else end(row)
@@ -1203,6 +1220,7 @@ PROOFS: dict[str, Proof] = {
     "flushed-durable": flushed_durable,
     "dirty-survives-crash": dirty_survives_crash,
     "restart-is-flushed": restart_is_flushed,
+    "starts-as-it-knows": starts_as_it_knows,
     "trim-within-commit": trim_within_commit,
     "trim-monotonic": trim_monotonic,
     "converges": converges,

@@ -153,6 +153,27 @@ def restart_is_flushed(history: History) -> Count:
     return count.if_shown(lacks=_goes_on(history))
 
 
+def starts_as_it_knows(history: History) -> Count:
+    """raft.md#starts-as-it-knows."""
+    count = Count()
+    for e in history.events:
+        if e.kind != "start" or e.commit is None:
+            continue
+        count += JUDGED
+        own = [b for b in history.events if b.node == e.node and b.process is None and b.seq < e.seq]
+        emptied = [b.seq for b in own if b.kind == "fault" and b.f == "wipe"]
+        own = [b for b in own if not emptied or b.seq > emptied[-1]]
+        lived = [i for i, b in enumerate(own) if b.kind == "start"]
+        ends = [b.kind for b in own[lived[-1] if lived else 0 :] if b.kind in GONE]
+        summed = [b.offset - (b.kind == "trim") for b in own if b.kind in ("snapshot", "trim")]
+        known = [b.commit for b in own if b.kind in ("commit", "start", "snapshot", "trim") and b.commit is not None]
+        ended = ends[0] if ends else None
+        count += VIOLATED if ended in ("crash", "stop") and summed and e.commit < max(summed) else Count()
+        count += VIOLATED if ended == "stop" and known and e.commit > known[-1] else Count()
+        count += VIOLATED if e.visible is not None and e.visible > e.commit else Count()
+    return count
+
+
 def term_monotonic(history: History) -> Count:
     """The term never moves back while the node runs, nor below its last vote, trim or compaction when it starts."""
     count = Count()
@@ -337,6 +358,7 @@ TWINS: dict[str, Plain] = {
     "flushed-durable": flushed_durable,
     "dirty-survives-crash": dirty_survives_crash,
     "restart-is-flushed": restart_is_flushed,
+    "starts-as-it-knows": starts_as_it_knows,
     "term-monotonic": term_monotonic,
     "converges": converges,
     "voters-return": voters_return,

@@ -66,6 +66,7 @@ class StandingFold:
         self._words: Words = setting.words
         self._serves: dict[int, tuple[int, int]] = {}  # by node: the number of its life, and the event
         self._hosts: dict[int, str | None] = {}
+        self._began: dict[int, int] = {}
         self._assigned: dict[int, tuple[Assigned | None, int]] = {}
         self._passed: dict[int, dict[int, tuple[int, int]]] = {}  # by node and partition: offsets, and the event
 
@@ -87,7 +88,7 @@ class StandingFold:
             self._counts.judged += since >= 0
             if incarnation <= before:
                 self._counts.violation(since, seq, node=node, to=incarnation, before=before)
-            self._serves[node], self._passed[node] = (incarnation, seq), {}
+            self._serves[node], self._passed[node], self._began[node] = (incarnation, seq), {}, seq
             server = said(self._words, value, Server)
             self._hosts[node] = None if server is None else server.host
             self._assigned.pop(node, None)
@@ -107,7 +108,9 @@ class StandingFold:
         self._reports.judged += 1
         kept = {at for at, (active, rest) in enumerate(assigned.placements) if host in (active, *rest)}
         if kept != {*positions}:
-            self._reports.violation(folded, seq, node=node, stamp=stamp, said=sorted(positions), kept=sorted(kept))
+            self._reports.violation(
+                self._began[node], folded, seq, node=node, stamp=stamp, said=sorted(positions), kept=sorted(kept)
+            )
 
     def _place(self, columns: Columns, which: Ints) -> None:
         """Hold answers against the folds before them; no server begins to serve between these events."""
@@ -152,7 +155,7 @@ FAMILY = Family(
     "pull_queries_standing",
     CHECKS,
     frozenset({*_RARE, Kind.FOLD, Kind.ANSWER}),
-    ("node", "partition", "offset", "last_offset", "stamp", "text", "f", "incarnation", "epoch"),
+    ("node", "partition", "offset", "last_offset", "stamp", "value", "f", "incarnation"),
     StandingFold,
     PULL_QUERIES,
     reads_texts=True,

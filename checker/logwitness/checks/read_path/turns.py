@@ -113,7 +113,11 @@ class _Stream:
     version: _Told | None = None
     filter: _Told | None = None
     rewinds: bool = False
-    asked: dict[int, _Told] = field(default_factory=dict)
+    asked: dict[int, int] = field(default_factory=dict)
+
+    def since(self, told: _Told) -> list[int]:
+        """The events by which it is known where it began, and what it was told then."""
+        return sorted({self.begun, told.seq})
 
 
 class TurnsFold:
@@ -212,23 +216,23 @@ class TurnsFold:
         if e.offset != stream.due.number:
             place = {"op": e.op, "peer": e.peer, "lsn": shown(e.offset), "due": shown(stream.due.number)}
             rests_on = _DELIVERED if e.offset > stream.due.number else ()
-            self._asks.violation(stream.due.seq, e.seq, way="from", rests_on=rests_on, **place)
+            self._asks.violation(*stream.since(stream.due), e.seq, way="from", rests_on=rests_on, **place)
         if stream.filter is None:
             stream.filter = _Told(e.filter, e.seq)
         elif e.filter != stream.filter.number:
-            place = {"op": e.op, "to": e.filter, "before": stream.filter.number}
-            self._asks.violation(stream.filter.seq, e.seq, way="filter", rests_on=(Kind.STREAM_REWIND,), **place)
-        stream.asked[e.peer] = _Told(e.filter, e.seq)
+            place, by_rewind = {"op": e.op, "to": e.filter, "before": stream.filter.number}, (Kind.STREAM_REWIND,)
+            self._asks.violation(*stream.since(stream.filter), e.seq, way="filter", rests_on=by_rewind, **place)
+        stream.asked[e.peer] = e.filter
 
     def _is_answered(self, e: _Event) -> None:
         stream = self._streams.get(e.op)
         if stream is None:
             return
         self._asks.judged += 1
-        asked = stream.asked.get(e.peer, _Told(0, stream.begun))
-        if e.filter > asked.number:
+        if e.filter > stream.asked.get(e.peer, 0):
             rests_on = () if stream.asked else (Kind.STREAM_START,)
-            self._asks.violation(asked.seq, e.seq, way="answer", rests_on=rests_on, op=e.op, peer=e.peer, to=e.filter)
+            place = {"op": e.op, "peer": e.peer, "to": e.filter}
+            self._asks.violation(stream.begun, e.seq, way="answer", rests_on=rests_on, **place)
 
     def _rewinds(self, e: _Event) -> None:
         stream = self._streams.get(e.op)
@@ -242,7 +246,7 @@ class TurnsFold:
             self._asks.violation(stream.begun, e.seq, way="due", op=e.op, to=e.filter)
         if stream.filter is not None and e.filter != stream.filter.number + 1:
             place = {"op": e.op, "to": e.filter, "before": stream.filter.number}
-            self._asks.violation(stream.filter.seq, e.seq, way="filter", **place)
+            self._asks.violation(*stream.since(stream.filter), e.seq, way="filter", **place)
         stream.filter, stream.rewinds = _Told(e.filter, e.seq), False
 
     # -- epochs --------------------------------------------------------------------------------------------------------

@@ -1,0 +1,121 @@
+"""What a node knows when it starts: what its snapshot sums up is committed, and readers see no more than that.
+
+Source: raft.md#starts-as-it-knows.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from loghistory.schema import Kind
+
+from ..codes import CRASH, FAULT, FAULT_WIPE, NULL, SNAPSHOT, START, STOP, TRIM, lookup
+from ..columns import Columns, Ints
+from ..contract import Check, Family, Setting, Tally, Verdicts, violated
+from ..ends import ENDS
+from .protocol import RAFT
+
+KNOWS = Check(
+    id="starts-as-it-knows",
+    rule="A node that starts knows that to be committed which its snapshot sums up; nothing that it did not know when "
+    "it stopped; and it shows readers no more than that.",
+    source=("raft.md#starts-as-it-knows", "raft.md#restart", "raft.md#snapshot-install"),
+    fact="a start that states a commit index",
+    sentence={
+        "less": "Node {node} started with commit index {commit}, but all up to offset {before} is summed up there.",
+        "more": "Node {node} started with commit index {commit}, but had stopped with {before}.",
+        "visible": "Node {node} started with commit index {commit}, but shows readers everything up to {visible}.",
+    },
+    kinds=(Kind.START,),
+    columns=("node", "commit"),
+)
+_RARE = frozenset({Kind.START, Kind.SNAPSHOT, Kind.TRIM, Kind.FAULT}) | ENDS
+_IS_RARE = lookup(_RARE)
+_MOVES = lookup((Kind.COMMIT, Kind.START, Kind.SNAPSHOT, Kind.TRIM))
+_KEEPS = (CRASH, STOP)
+"""How lives end after which all is on the disk that was written."""
+
+
+class _Told(NamedTuple):
+    """An offset, and the event that told it."""
+
+    offset: int
+    seq: int
+
+
+class RestartsFold:
+    """Judges the starts of one log's nodes; see the module."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._tally = Tally(KNOWS, setting.keep, setting.seen)
+        self._summed: dict[int, _Told] = {}
+        self._known: dict[int, _Told] = {}  # the commit index that a node stated last
+        self._ended: dict[int, _Told] = {}  # how its life ended first, as a kind
+
+    def feed(self, columns: Columns) -> None:
+        """Take the next events: the rare ones, and by each stop how far the node had committed."""
+        rare = np.flatnonzero(_IS_RARE[columns.kind])
+        moves = np.flatnonzero(_MOVES[columns.kind])
+        done = 0
+        names = ("seq", "kind", "node", "f", "offset", "commit", "visible")
+        for place, event in zip(rare.tolist(), columns.rows(rare, *names), strict=True):
+            if event[1] == STOP:
+                upto = int(np.searchsorted(moves, place))
+                self._commits(columns, moves[done:upto])
+                done = upto
+            self._take(*event)
+        self._commits(columns, moves[done:])
+
+    def _commits(self, columns: Columns, which: Ints) -> None:
+        """What nodes state of their commit index, the last of each."""
+        latest = which[::-1]
+        nodes = columns.node[latest]
+        for node in np.unique(nodes).tolist():
+            at = latest[int(np.argmax(nodes == node))]
+            self._known[node] = _Told(int(columns.commit[at]), int(columns.seq[at]))
+
+    def _take(self, seq: int, kind: int, node: int, f: int, offset: int, commit: int, visible: int) -> None:
+        if kind == START:
+            if commit != NULL:
+                self._starts(seq, node, commit, visible)
+            self._ended.pop(node, None)
+        elif kind in (SNAPSHOT, TRIM):
+            told = _Told(offset - (kind == TRIM), seq)
+            self._summed[node] = max(self._summed.get(node, told), told)
+        elif kind == FAULT:
+            if f == FAULT_WIPE:
+                for each in (self._summed, self._known, self._ended):
+                    each.pop(node, None)
+        else:
+            self._ended.setdefault(node, _Told(kind, seq))
+
+    def _starts(self, seq: int, node: int, commit: int, visible: int) -> None:
+        self._tally.judged += 1
+        (end, ended), summed = self._ended.get(node, _Told(NULL, -1)), self._summed.get(node)
+        known = self._known.get(node)
+        if end in _KEEPS and summed is not None and commit < summed.offset:
+            self._tally.violation(summed.seq, ended, seq, way="less", node=node, commit=commit, before=summed.offset)
+        if end == STOP and known is not None and commit > known.offset:
+            self._tally.violation(known.seq, ended, seq, way="more", node=node, commit=commit, before=known.offset)
+        if visible != NULL and visible > commit:
+            self._tally.violation(seq, way="visible", node=node, commit=commit, visible=visible)
+
+    def violated(self) -> frozenset[str]:
+        """The ids of the checks that are violated so far (`Watchful`)."""
+        return violated((self._tally,))
+
+    def finish(self) -> Verdicts:
+        """The outcome, once all events were taken."""
+        return Verdicts((self._tally.outcome(),))
+
+
+FAMILY = Family(
+    "restarts",
+    (KNOWS,),
+    _RARE | {Kind.COMMIT},
+    ("node", "f", "offset", "commit", "visible"),
+    RestartsFold,
+    RAFT,
+)
