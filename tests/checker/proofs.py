@@ -881,9 +881,25 @@ def quorums_intersect(evidence: Evidence) -> Fields | list[Fields]:
             follows = was[0] <= then[0] and len(come) <= 1 and come <= _learners(one["text"])
         else:
             follows = then == was or (len(then) == 1 and then[0] in was) if len(was) > 1 else then[1:] == was
-        sure(not follows)
+        numbered = _are_numbered(one["text"], other["text"])
+        sure(not (follows and numbered))
         found.append(said)
     return found
+
+
+def _are_numbered(text: str, later: str) -> bool:
+    """Whether revisions rise, and members come in the session of a new one."""
+    split = [each.split(" ")[1:] for each in (text, later)]
+    before, after = (dict(zip(words[::2], words[1::2], strict=True)) for words in split)
+    was, now = int(before.get("revision", 0)), int(after.get("revision", 0))
+    sessions = dict(each.split(":") for each in after.get("sessions", "").split(",") if each)
+    come = _members(later) - _members(text)
+    rises = now > was or (now == was and not (come and now))
+    return rises and (not sessions or all(int(sessions.get(str(node), 0)) == now for node in come))
+
+
+def _members(text: str) -> set[int]:
+    return {int(node) for half in _halves(text) for node in half.split(",")} | _learners(text)
 
 
 def _learners(text: str) -> set[int]:

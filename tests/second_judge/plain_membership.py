@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import product
@@ -16,6 +17,12 @@ class Configuration(NamedTuple):
     halves: tuple[tuple[int, ...], ...]
     learners: tuple[int, ...] = ()
     revision: int = 0
+    sessions: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def members(self) -> set[int]:
+        """All nodes that it names."""
+        return {node for half in (*self.halves, self.learners) for node in half}
 
 
 class Moment(NamedTuple):
@@ -42,7 +49,10 @@ def read(text: str | None) -> Configuration | None:
     words = str(text).split(" ")[1:]
     named = dict(zip(words[::2], words[1::2], strict=True))
     learners = tuple(int(n) for n in named["learners"].split(",")) if "learners" in named else ()
-    return Configuration(halves_in(text), learners, int(named.get("revision", "0")))
+    sessions = [each.split(":") for each in named.get("sessions", "").split(",")]
+    whole = all(re.fullmatch("[0-9]{1,18}:[0-9]{1,18}", ":".join(pair)) for pair in sessions)
+    numbers = tuple((int(node), int(session)) for node, session in sessions) if whole else ()
+    return Configuration(halves_in(text), learners, int(named.get("revision", "0")), numbers)
 
 
 def is_copy(e: Event, before: Event | None) -> bool:
@@ -168,9 +178,17 @@ def _is_a_step(before: Configuration, after: Configuration) -> bool:
     return then == halves or (len(then) == 1 and then[0] in halves)
 
 
+def _is_numbered(before: Configuration, after: Configuration) -> bool:
+    """Whether its revision is not earlier, and later if members come, whose session is that of the revision; where
+    neither revisions nor sessions are told, they are not asked for."""
+    come, sessions = after.members - before.members, dict(after.sessions)
+    rises = after.revision > before.revision or (after.revision == before.revision and not (come and after.revision))
+    return rises and (not sessions or all(sessions.get(node, 0) == after.revision for node in come))
+
+
 def quorums_intersect(history: History) -> Count:
     """What decides by a configuration meets what decides by the one before it in the log, and joint ones have halves
-    that are there before, or after."""
+    that are there before, or after; revisions rise."""
     count = Count()
     for m in moments(history):
         own = read(m.event.text)
@@ -179,7 +197,8 @@ def quorums_intersect(history: History) -> Count:
                 count += Count() if m.whole and not m.known else UNJUDGED
             else:
                 told = m.place >= 0 or (m.whole and not m.known)
-                wrong = _apart(m.force, own) or (told and not _is_a_step(m.force, own))
+                wrong = not (_is_a_step(m.force, own) and _is_numbered(m.force, own))
+                wrong = _apart(m.force, own) or (told and wrong)
                 count += JUDGED + VIOLATED if wrong else JUDGED
     return count.if_shown(lacks=history.unreadable)
 

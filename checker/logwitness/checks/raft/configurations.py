@@ -29,12 +29,13 @@ _SEARCHED = 12
 
 
 class Configuration(NamedTuple):
-    """One configuration: ids of nodes, and its revision."""
+    """One configuration: ids of nodes, its revision, and the sessions of members that have one."""
 
     voters: tuple[int, ...]
     old: tuple[int, ...] = ()
     learners: tuple[int, ...] = ()
     revision: int = 0
+    sessions: tuple[tuple[int, int], ...] = ()
 
     @property
     def halves(self) -> tuple[tuple[int, ...], ...]:
@@ -72,7 +73,15 @@ def parsed(text: str | None) -> Configuration | None:
     if any(each is None for each in lists) or not lists[0] or not revision.isdecimal():
         return None
     voters, old, learners = (each or () for each in lists)
-    return Configuration(voters, old, learners, int(revision[:18]))
+    return Configuration(voters, old, learners, int(revision[:18]), _sessions(named.get("sessions", "")))
+
+
+def _sessions(text: str) -> tuple[tuple[int, int], ...]:
+    """Members with their sessions; none if it is not a list of these."""
+    pairs = [each.split(":") for each in text.split(",")]
+    if not all(len(pair) == 2 and all(n.isdecimal() and len(n) < 19 for n in pair) for pair in pairs):
+        return ()
+    return tuple((int(node), int(session)) for node, session in pairs)
 
 
 def _numbers(text: str) -> tuple[int, ...] | None:

@@ -55,8 +55,8 @@ INTERSECT = Check(
     id="quorums-intersect",
     rule="Whatever decides by a configuration meets whatever decides by the one before it in the log; a joint one has "
     "the voters before it as its old half, and is followed by one of its halves; without one, no voter goes, and one "
-    "that was a learner may come.",
-    source=("raft.md#change-steps", "raft.md#joint"),
+    "that was a learner may come. Revisions never fall, and members come with a new one, which is their session.",
+    source=("raft.md#change-steps", "raft.md#joint", "raft.md#change-refused", "raft.md#session"),
     fact="a configuration that is appended behind another one",
     sentence={
         "apart": "The configuration at offset {offset} ({after}) follows {before}: {others} may decide by the former "
@@ -64,6 +64,10 @@ INTERSECT = Check(
         "half": "The configuration at offset {offset} ({after}) follows {before}, of which it is no half.",
         "step": "The configuration at offset {offset} ({after}) follows {before}, and is no single step from it.",
         "old": "The configuration at offset {offset} ({after}) follows {before}, whose voters it does not replace.",
+        "revision": "The configuration at offset {offset} ({after}) follows {before}, whose revision is later, or the "
+        "same though members come.",
+        "session": "The configuration at offset {offset} ({after}) follows {before}, and a member comes in another "
+        "session than its revision.",
     },
     kinds=(Kind.CONFIGURATION,),
     columns=("node", "offset", "value"),
@@ -108,6 +112,15 @@ def _is_no_step(before: Configuration, after: Configuration) -> str:
     if before.old:
         return "" if [frozenset(half) for half in after.halves] == halves else "half"
     return "" if frozenset(after.old) == halves[0] else "old"
+
+
+def _is_misnumbered(before: Configuration, after: Configuration) -> str:
+    """What is wrong with the numbers of a configuration behind another one; nothing if its revision is not earlier,
+    and later if members come, in a session of that number (raft.md#change-refused, raft.md#session)."""
+    come, sessions = after.members - before.members, dict(after.sessions)
+    if after.revision < before.revision or (come and after.revision == before.revision > 0):
+        return "revision"
+    return "session" if sessions and any(sessions.get(node, 0) != after.revision for node in come) else ""
 
 
 def _last_of_each(columns: Columns, compiled: bool) -> Array:
@@ -301,7 +314,8 @@ class MembershipFold:
                 others, some = (listed(sorted(each)) for each in sets)
                 self._intersect.violation(before.seq, entry.seq, way="apart", some=some, others=others, **said)
             elif before.offset >= 0 or begins:
-                way = _is_no_step(before.configuration, entry.configuration)
+                told = before.configuration, entry.configuration
+                way = _is_no_step(*told) or _is_misnumbered(*told)
                 if way:
                     self._intersect.violation(before.seq, entry.seq, way=way, **said)
         if first and e.role == ROLE_LEADER and term == e.term:
