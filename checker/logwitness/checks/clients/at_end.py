@@ -221,8 +221,8 @@ class _Ended:
         lets_go = self.write_caching and self.power_seq > self.invoke_seq[row]
         by_answer = self.acks[row] == ACKS_ALL and 0 <= self.ok_seq[row] < self.begun and not lets_go
         placed = Placed(value=int(self.value[row]), offset=int(self.offset[row]))
-        told = (self.invoke_seq, self.ok_seq) if by_answer else (self.shown_asked, self.shown)
-        report(found, UNSEEN, placed, int(told[0][row]), int(told[1][row]))
+        evidence = (self.invoke_seq, self.ok_seq) if by_answer else (self.shown_asked, self.shown)
+        report(found, UNSEEN, placed, *(int(each[row]) for each in evidence))
 
 
 def _excuse_losses(

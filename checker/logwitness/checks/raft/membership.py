@@ -314,8 +314,8 @@ class MembershipFold:
                 others, some = (listed(sorted(each)) for each in sets)
                 self._intersect.violation(before.seq, entry.seq, way="apart", some=some, others=others, **said)
             elif before.offset >= 0 or begins:
-                told = before.configuration, entry.configuration
-                way = _is_no_step(*told) or _is_misnumbered(*told)
+                pair = before.configuration, entry.configuration
+                way = _is_no_step(*pair) or _is_misnumbered(*pair)
                 if way:
                     self._intersect.violation(before.seq, entry.seq, way=way, **said)
         if first and e.role == ROLE_LEADER and term == e.term:

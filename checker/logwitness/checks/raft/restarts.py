@@ -11,10 +11,9 @@ import numpy as np
 
 from loghistory.schema import Kind
 
-from ..codes import CRASH, FAULT, FAULT_WIPE, NULL, SNAPSHOT, START, STOP, TRIM, lookup
+from ..codes import CRASH, END_KINDS, FAULT, FAULT_WIPE, NULL, SNAPSHOT, START, STOP, TRIM, lookup
 from ..columns import Columns, Ints
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
-from ..ends import ENDS
 from .protocol import RAFT
 
 KNOWS = Check(
@@ -31,7 +30,7 @@ KNOWS = Check(
     kinds=(Kind.START,),
     columns=("node", "commit"),
 )
-_RARE = frozenset({Kind.START, Kind.SNAPSHOT, Kind.TRIM, Kind.FAULT}) | ENDS
+_RARE = frozenset({Kind.START, Kind.SNAPSHOT, Kind.TRIM, Kind.FAULT}) | END_KINDS
 _IS_RARE = lookup(_RARE)
 _MOVES = lookup((Kind.COMMIT, Kind.START, Kind.SNAPSHOT, Kind.TRIM))
 _KEEPS = (CRASH, STOP)
@@ -82,8 +81,8 @@ class RestartsFold:
                 self._starts(seq, node, commit, visible)
             self._ended.pop(node, None)
         elif kind in (SNAPSHOT, TRIM):
-            told = _Told(offset - (kind == TRIM), seq)
-            self._summed[node] = max(self._summed.get(node, told), told)
+            end = _Told(offset - (kind == TRIM), seq)
+            self._summed[node] = max(self._summed.get(node, end), end)
         elif kind == FAULT:
             if f == FAULT_WIPE:
                 for each in (self._summed, self._known, self._ended):

@@ -34,7 +34,6 @@ POINTS = Check(
         "version": "Stream {op} goes by version {to} of the event log, after version {before}.",
         "future": "Stream {op} goes by version {to} of the event log, which has no such record yet.",
     },
-    kinds=(Kind.TAKES_PART,),
     columns=("node",),
     looks_back=True,
 )
@@ -115,9 +114,9 @@ class _Stream:
     rewinds: bool = False
     asked: dict[int, int] = field(default_factory=dict)
 
-    def since(self, told: _Told) -> list[int]:
+    def since(self, known: _Told) -> list[int]:
         """The events by which it is known where it began, and what it was told then."""
-        return sorted({self.begun, told.seq})
+        return sorted({self.begun, known.seq})
 
 
 class TurnsFold:
