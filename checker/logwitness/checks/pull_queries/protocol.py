@@ -20,7 +20,7 @@ from ..columns import Array, Columns
 from ..contract import Check, Protocol, Setting, Tally, Verdicts, violated
 from ..words import Words
 
-_WITH_ROWS = frozenset({Kind.SERVE, Kind.ASSIGNED, Kind.ROUTE, Kind.FINISH})
+_WITH_ROWS = frozenset({Kind.SERVE, Kind.ASSIGNED, Kind.ROUTE, Kind.ANSWER, Kind.FINISH})
 PULL_QUERIES = Protocol(
     "pull-queries", frozenset(Kind(kind.word) for kind in VOCABULARY.kinds), {Kind.ROWS: _WITH_ROWS}
 )

@@ -27,7 +27,6 @@ ANSWERS = Check(
     "offsets of its changelog.",
     kinds=(Kind.SERVE, Kind.FOLD, Kind.ANSWER),
     columns=("node", "partition", "offset"),
-    from_start=True,
 )
 REPORTS = Check(
     id="reports-what-it-keeps",
@@ -37,7 +36,6 @@ REPORTS = Check(
     sentence="Node {node} reported at {stamp} on partitions {said}, but it keeps partitions {kept}.",
     kinds=(Kind.SERVE, Kind.ASSIGNED, Kind.REPORT),
     columns=("node", "stamp", "epoch"),
-    looks_back=True,
 )
 COUNTS = Check(
     id="serves-count-up",

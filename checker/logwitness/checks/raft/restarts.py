@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from loghistory.schema import Kind
+from loghistory.schema import END_KINDS, Kind
 
-from ..codes import CRASH, END_KINDS, FAULT, FAULT_WIPE, NULL, SNAPSHOT, START, STOP, TRIM, lookup
+from ..codes import CRASH, FAULT, FAULT_WIPE, NULL, SNAPSHOT, START, STOP, TRIM, lookup
 from ..columns import Columns, Ints
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
 from .protocol import RAFT
@@ -37,8 +37,8 @@ _KEEPS = (CRASH, STOP)
 """How lives end after which all is on the disk that was written."""
 
 
-class _Told(NamedTuple):
-    """An offset, and the event that told it."""
+class _Known(NamedTuple):
+    """An offset, and the event that said it."""
 
     offset: int
     seq: int
@@ -49,9 +49,9 @@ class RestartsFold:
 
     def __init__(self, setting: Setting) -> None:
         self._tally = Tally(KNOWS, setting.keep, setting.seen)
-        self._summed: dict[int, _Told] = {}
-        self._known: dict[int, _Told] = {}  # the commit index that a node stated last
-        self._ended: dict[int, _Told] = {}  # how its life ended first, as a kind
+        self._summed: dict[int, _Known] = {}
+        self._known: dict[int, _Known] = {}  # the commit index that a node stated last
+        self._ended: dict[int, _Known] = {}  # how its life ended first, as a kind
 
     def feed(self, columns: Columns) -> None:
         """Take the next events: the rare ones, and by each stop how far the node had committed."""
@@ -73,7 +73,7 @@ class RestartsFold:
         nodes = columns.node[latest]
         for node in np.unique(nodes).tolist():
             at = latest[int(np.argmax(nodes == node))]
-            self._known[node] = _Told(int(columns.commit[at]), int(columns.seq[at]))
+            self._known[node] = _Known(int(columns.commit[at]), int(columns.seq[at]))
 
     def _take(self, seq: int, kind: int, node: int, f: int, offset: int, commit: int, visible: int) -> None:
         if kind == START:
@@ -81,18 +81,18 @@ class RestartsFold:
                 self._starts(seq, node, commit, visible)
             self._ended.pop(node, None)
         elif kind in (SNAPSHOT, TRIM):
-            end = _Told(offset - (kind == TRIM), seq)
+            end = _Known(offset - (kind == TRIM), seq)
             self._summed[node] = max(self._summed.get(node, end), end)
         elif kind == FAULT:
             if f == FAULT_WIPE:
                 for each in (self._summed, self._known, self._ended):
                     each.pop(node, None)
         else:
-            self._ended.setdefault(node, _Told(kind, seq))
+            self._ended.setdefault(node, _Known(kind, seq))
 
     def _starts(self, seq: int, node: int, commit: int, visible: int) -> None:
         self._tally.judged += 1
-        (end, ended), summed = self._ended.get(node, _Told(NULL, -1)), self._summed.get(node)
+        (end, ended), summed = self._ended.get(node, _Known(NULL, -1)), self._summed.get(node)
         known = self._known.get(node)
         if end in _KEEPS and summed is not None and commit < summed.offset:
             self._tally.violation(summed.seq, ended, seq, way="less", node=node, commit=commit, before=summed.offset)

@@ -52,7 +52,6 @@ ASKS = Check(
     },
     kinds=(Kind.INVOKE, Kind.STREAM_START),
     columns=("op", "peer", "filter", "offset"),
-    from_start=True,
 )
 RELEASED = Check(
     id="released-after-recovery",
@@ -96,8 +95,8 @@ class _Event(NamedTuple):
     incarnation: int
 
 
-class _Told(NamedTuple):
-    """A number, and the event that told it."""
+class _Known(NamedTuple):
+    """A number, and the event that said it."""
 
     number: int
     seq: int
@@ -108,14 +107,14 @@ class _Stream:
     """A stream since it began: what is due, its filter, whom it asked."""
 
     begun: int
-    due: _Told
-    version: _Told | None = None
-    filter: _Told | None = None
+    due: _Known
+    version: _Known | None = None
+    filter: _Known | None = None
     rewinds: bool = False
     asked: dict[int, int] = field(default_factory=dict)
 
-    def since(self, known: _Told) -> list[int]:
-        """The events by which it is known where it began, and what it was told then."""
+    def since(self, known: _Known) -> list[int]:
+        """The events by which it is known where it began, and what was known since."""
         return sorted({self.begun, known.seq})
 
 
@@ -125,7 +124,7 @@ class TurnsFold:
     def __init__(self, setting: Setting) -> None:
         self._tallies = {check.id: Tally(check, setting.keep, setting.seen) for check in CHECKS}
         self._points, self._asks, self._released = self._tallies.values()
-        self._told: dict[tuple[str, int], _Told] = {}  # by way and node
+        self._latest: dict[tuple[str, int], _Known] = {}  # by way and node
         self._streams: dict[int, _Stream] = {}
         self._versions = 0
         self._recovered: set[int] = set()
@@ -155,13 +154,13 @@ class TurnsFold:
         if count and stream is not None and columns.seq[own[count - 1]] > stream.due.seq:
             at = int(own[count - 1])
             last = columns.offset[at] if columns.kind[at] == _RECORD else columns.last_offset[at]
-            stream.due = _Told(int(last) + 1, int(columns.seq[at]))
+            stream.due = _Known(int(last) + 1, int(columns.seq[at]))
 
     # -- points --------------------------------------------------------------------------------------------------------
 
     def _rises(self, way: str, e: _Event, number: int, *, same: bool = True) -> None:
-        before = self._told.get((way, e.node))
-        self._told[way, e.node] = _Told(number, e.seq)
+        before = self._latest.get((way, e.node))
+        self._latest[way, e.node] = _Known(number, e.seq)
         if before is not None:
             self._points.judged += 1
             if number < before.number or (number == before.number and not same):
@@ -170,7 +169,7 @@ class TurnsFold:
 
     def _forgets(self, node: int) -> None:
         for way in ("trim", "seal"):
-            self._told.pop((way, node), None)
+            self._latest.pop((way, node), None)
 
     def _takes_part(self, e: _Event) -> None:
         self._rises("life", e, e.incarnation, same=False)
@@ -186,7 +185,7 @@ class TurnsFold:
     def _fault(self, e: _Event) -> None:
         if e.f == FAULT_WIPE:
             self._forgets(e.node)
-            self._told.pop(("life", e.node), None)
+            self._latest.pop(("life", e.node), None)
 
     def _logs(self, e: _Event) -> None:
         self._versions = max(self._versions, e.version)
@@ -195,7 +194,7 @@ class TurnsFold:
         self._points.judged += 1
         stream = self._streams.get(e.op)
         if stream is not None:
-            before, stream.version = stream.version, _Told(e.version, e.seq)
+            before, stream.version = stream.version, _Known(e.version, e.seq)
             if before is not None and e.version < before.number:
                 self._points.violation(before.seq, e.seq, way="version", op=e.op, to=e.version, before=before.number)
         if e.version > self._versions:
@@ -205,7 +204,7 @@ class TurnsFold:
 
     def _begins(self, e: _Event) -> None:
         if e.f == F_READ:
-            self._streams[e.op] = _Stream(e.seq, _Told(e.offset, e.seq))
+            self._streams[e.op] = _Stream(e.seq, _Known(e.offset, e.seq))
 
     def _asks_shard(self, e: _Event) -> None:
         stream = self._streams.get(e.op)
@@ -217,7 +216,7 @@ class TurnsFold:
             rests_on = _DELIVERED if e.offset > stream.due.number else ()
             self._asks.violation(*stream.since(stream.due), e.seq, way="from", rests_on=rests_on, **place)
         if stream.filter is None:
-            stream.filter = _Told(e.filter, e.seq)
+            stream.filter = _Known(e.filter, e.seq)
         elif e.filter != stream.filter.number:
             place, by_rewind = {"op": e.op, "to": e.filter, "before": stream.filter.number}, (Kind.STREAM_REWIND,)
             self._asks.violation(*stream.since(stream.filter), e.seq, way="filter", rests_on=by_rewind, **place)
@@ -246,7 +245,7 @@ class TurnsFold:
         if stream.filter is not None and e.filter != stream.filter.number + 1:
             place = {"op": e.op, "to": e.filter, "before": stream.filter.number}
             self._asks.violation(*stream.since(stream.filter), e.seq, way="filter", **place)
-        stream.filter, stream.rewinds = _Told(e.filter, e.seq), False
+        stream.filter, stream.rewinds = _Known(e.filter, e.seq), False
 
     # -- epochs --------------------------------------------------------------------------------------------------------
 
@@ -258,7 +257,7 @@ class TurnsFold:
             return
         before = self._releases.get(e.epoch - 1)
         self._releases[e.epoch] = e.seq
-        life = self._told.get(("life", e.node))
+        life = self._latest.get(("life", e.node))
         if before is None or life is None or life.number != e.incarnation:
             return
         self._released.judged += 1
