@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from loghistory.schema import Kind
+from loghistory.schema import END_KINDS, Kind
 from loghistory.vocabularies.read_path import HeardWord, NodeWord, RecordWord, RewindWord, ShardWord
 
 from ..codes import FAULT_WIPE, MAX_OFFSET, NULL, REASONS, RECORDS, code, lookup, word_code
 from ..columns import Ints
 from ..contract import Check, Family, Setting, Verdicts
-from ..ends import ENDS, NOBODY, Ends, awaited_at
+from ..ends import NOBODY, Ends, awaited_at
 from ..hashing import Table, all_grown, empty_table, grown, place_of, roomy, row_of
 from ..kernel import kernel, part
 from .held import (
@@ -83,11 +83,11 @@ _OWN = (
 _NODESET, _FAULT, _COPY, _PURGE, _TRIM_POINT, _TAKES_PART, _STOP = map(code, _OWN[:7])
 _START, _HEARD, _REWIND, _SHIP, _RELEASE = map(code, _OWN[7:])
 _SIGNS = (_COPY, _PURGE, _TRIM_POINT, _SHIP, _RELEASE)
-_IS_TURN, _SEQUENCER = lookup({*ENDS, Kind.TAKES_PART}), word_code(NodeWord.SEQUENCER)
+_IS_TURN, _SEQUENCER = lookup({*END_KINDS, Kind.TAKES_PART}), word_code(NodeWord.SEQUENCER)
 _NO_RECORDS, _UNSURE = word_code(HeardWord.NO_RECORDS), word_code(HeardWord.UNDER_REPLICATED)
 _DATA, _DONE, _LOST = RECORDS[RecordWord.DATA], word_code(RewindWord.DONE), REASONS[ShardWord.LOST]
 _ALL_SEND_ALL = -1
-_IS_WANTED = lookup({*_OWN, *ENDS})
+_IS_WANTED = lookup({*_OWN, *END_KINDS})
 
 
 class _Rows(NamedTuple):
@@ -665,7 +665,7 @@ class ShippingFold(StreamFold[_Rows]):
 FAMILY = Family(
     "read_path_shipping",
     CHECKS,
-    frozenset({*_OWN, *ENDS}),
+    frozenset({*_OWN, *END_KINDS}),
     (
         *("node", "op", "peer", "f", "offset", "last_offset", "value", "record", "epoch", "filter", "shards", "wave"),
         *("recovery", "reason"),
