@@ -5,6 +5,7 @@ EXTENDS ReadOneEpoch
 Small == reader.at <= Last
 FewEvents == version <= 5
 SmallFewEvents == Small /\ FewEvents
+ThreeEvents == Small /\ version <= 3
 
 (* There is a record; those without a copy of it have said so, and nobody else is reached.                      *)
 InitAsked ==

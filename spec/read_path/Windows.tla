@@ -120,7 +120,7 @@ Next ==
 Tiling == shown \intersect lost = {} /\ shown \union lost = 1..(at - 1) /\ count = at - 1
 
 (* read-path.md#record-as-appended                                                                           *)
-RecordAsAppended == garbled = {}
+RecordAsAppended == garbled = {} /\ shown \subseteq UNION {copies[s] : s \in Node}
 
 (* read-path.md#gap-has-verdict: at each of its LSNs, from what was heard since START.                          *)
 GapHasVerdict == [][\A n \in lost' \ lost : VerdictAt(n) = VerdictAt(at)]_vars

@@ -28,6 +28,10 @@ from quorumlog.node.supervised import Supervised
 from quorumlog.node.supervision import STOPPED
 from quorumlog.read_path import messages as m
 from quorumlog.read_path.core import Role, make_core
+from quorumlog.read_path.event_log import LogRecord, Word
+from quorumlog.read_path.events import NodesetsLearned, StatusesLearned
+from quorumlog.read_path.internal_log import Activation, Logged
+from quorumlog.read_path.nodeset import Nodeset
 from quorumlog.read_path.process.calls import MESSAGES
 from quorumlog.read_path.process.configuration import ProcessConfiguration
 from quorumlog.read_path.process.driver import Peer, Place
@@ -83,6 +87,7 @@ class Shard:
     """Shard 0, which knows the log that all follow; what it sends is noted with what its history file has by then."""
 
     directory: Path
+    incarnation: int = 0
     sent: list[tuple[Any, list[str]]] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
 
@@ -93,7 +98,7 @@ class Shard:
         self.disk = HeldDisk(self.directory / "disk")
         place = Place(
             configuration=configuration,
-            incarnation=0,
+            incarnation=self.incarnation,
             cluster_key=b"",
             history=HistoryFile(self.file, clock, {"node": 0, "incarnation": 0}),
             make_core=make_core,
@@ -234,6 +239,37 @@ def test_a_timer_that_is_set_anew_runs_out_once(tmp_path: Path) -> None:
             shard.driver._perform[SetTimer](SetTimer("again", milliseconds * MILLISECOND))
         await asyncio.sleep(0.06)
         assert handled == [TimerFired("again")]
+
+    play(tmp_path, body)
+
+
+def test_a_shard_that_has_lost_its_data_says_so(tmp_path: Path) -> None:
+    async def body() -> None:
+        for incarnation, lost in ((0, False), (1, True)):
+            (tmp_path / str(incarnation)).mkdir()
+            shard = Shard(tmp_path / str(incarnation), incarnation)
+            assert shard.driver.answer_of(1).lost == lost
+            assert shard.driver.state()["reason"] == ("lost" if lost else "intact")
+            shard.disk.may_sync.release(100)
+            await shard.driver.close()
+
+    asyncio.run(body())
+
+
+def test_what_is_new_in_the_log_reaches_the_core(tmp_path: Path) -> None:
+    async def body(shard: Shard) -> None:
+        told, handle = list[Any](), shard.driver.core.handle
+
+        def seen(now: int, event: Any) -> Any:  # noqa: ANN401
+            told.append(type(event))
+            return handle(now, event)
+
+        shard.driver.core.handle = seen  # type: ignore[method-assign]
+        held = shard.driver.internal.held
+        assert held.fold(Activation(1, 1, 1, Nodeset({"NODE": 1}, {0: ("R", "C", "W", "K", "N0")})))
+        assert held.fold(Logged(1, 2, LogRecord(Word.DRAIN, 0)))
+        shard.driver.caught_up()
+        assert told == [NodesetsLearned, StatusesLearned]
 
     play(tmp_path, body)
 

@@ -27,13 +27,37 @@ WATCHED = {
     "read_path/Epochs": ("epochs-two",),
     "read_path/Recovery": ("recovery-while-writing", "recovery-ends", "recovery-one-away"),
     "read_path/Rebuilding": ("rebuilding-three",),
+    "read_path/ReadOneEpoch": (
+        *("read-progress", "read-progress-trimmed", "read-progress-scd", "read-written", "read-trimmed"),
+    ),
+    "read_path/Windows": ("windows-one-slot", "windows-two"),
+    "read_path/SingleCopy": ("single-copy-efficient", "single-copy-looks-again"),
 }
 """The modules whose guards are tried, and the models that may notice, the cheapest first."""
+INSTEAD = {
+    "read-three-events": (
+        *("Down", "Back", "Lose", "Unavailable", "Unrecoverable", "Rebuild", "Empty", "Acknowledge"),
+        "Donors",
+    ),
+    "read-two-away": ("Adequate",),
+    "read-three-events-dirty": ("Soil", "Clean"),
+    "read-written-loss": ("TakesWrites",),
+}
+"""Steps and rules of ReadOneEpoch that those models do not take, or without whose guards they do not end."""
 LARGER = {
     'FlushedRaft.AppendConfiguration: role[n] = "leader"': "raft-divergence-behind",
     "FlushedRaft.FollowerAppend: HoldsPrevious(n, end)": "raft-divergence-behind",
     "Membership.ChangeVoters: MayChange(Len(log[n]), commit[n])": "membership",
     "Snapshots.Install: s.term >= term[n]": "snapshots-summed",
+    'ReadOneEpoch.Unrecoverable: disk[s] = "lost"': "read-two-away",
+    "ReadOneEpoch.Write: \\A s \\in c : TakesWrites(s)": "read-written-loss",
+    'ReadOneEpoch.Ship: Says(s) = "started"': "read-one-loss",
+    "ReadOneEpoch.MayIssue: ~StatusesOld(r)": "read-one-loss",
+    "ReadOneEpoch.MayIssue: Silent(r) # Node": "read-one-shard",
+    "ReadOneEpoch.Took: Accepts(r, s)": "read-on-its-way",
+    "ReadOneEpoch.Sends: flight[s] = None": "read-on-its-way-two",
+    'ReadOneEpoch.List: reader.mode = "scd"': "read-progress-scd-down",
+    "ReadOneEpoch.List: s \\notin reader.joined": "read-progress-scd-down",
     "Recovery.Mutate: TakesRun(s, r)": "recovery-two-runs",
     "Recovery.Purge: Purged(@[n], r)": "recovery-overtaken",
     "Rebuilding.Away: s \\in Up": "rebuilding-two-leave",
@@ -51,6 +75,9 @@ FEW = (
     "Epochs.Deliver: at \\in Buffered",
     "Recovery.Digest: from \\in {0, lng}",
     "Rebuilding.Done: ~Waits(s)",
+    "ReadOneEpoch.Deliver: reader.at \\in reader.buffer",
+    "Windows.HearRecord: Intact(s, n)",
+    "SingleCopy.Stuck: reader.said = Node",
 )
 """Of those that the first model of their module misses at once."""
 
@@ -58,13 +85,15 @@ FEW = (
 def _watched() -> dict[str, tuple[Guard, tuple[str, ...]]]:
     """Each guard by its name, with the models that may notice that it is gone."""
     found: dict[str, tuple[Guard, tuple[str, ...]]] = {}
+    instead = {f"ReadOneEpoch.{step}": (model,) for model, steps in INSTEAD.items() for step in steps}
     for module, models in WATCHED.items():
         file = spec_directory() / f"{module}.tla"
         rules = conjuncts_of(file) if module.startswith("read_path/") else ()
         for guard in (*guards_of(file), *rules):
             name = guard.name if guard.name not in found else f"{guard.name} (again)"
             assert name not in found
-            found[name] = guard, (*models, *filter(None, [LARGER.get(name)]))
+            tried = instead.get(f"{file.stem}.{guard.step}", models)
+            found[name] = guard, (*tried, *filter(None, [LARGER.get(name)]))
     return found
 
 
