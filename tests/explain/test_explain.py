@@ -168,10 +168,10 @@ def test_every_passage_can_be_explained() -> None:
 
 
 def test_what_belongs_to_no_invariant_leads_to_those_that_share_a_source() -> None:
-    rule = Topic("rule", "may_commit", source=["a.md#a"])
-    shared = Topic("invariant", "one", source=["a.md#a", "a.md#b"], names={"check": ["c"]})
-    other = Topic("invariant", "two", source=["a.md#b"])
-    owner = Topic("invariant", "three", source=["a.md#c"], names={"rule": ["may_commit"]})
+    rule = Topic("rule", "may_commit", source=["first"])
+    shared = Topic("invariant", "one", source=["first", "second"], names={"check": ["c"]})
+    other = Topic("invariant", "two", source=["second"])
+    owner = Topic("invariant", "three", source=["third"], names={"rule": ["may_commit"]})
     check = Topic("check", "c")
     assert Topics([rule, shared, other, check]).around([rule]) == [rule, shared, check]
     assert Topics([rule, shared, other, owner, check]).around([rule]) == [rule, owner]
