@@ -479,7 +479,9 @@ class _Known:
         newest = {epoch: nodeset for seq, epoch, nodeset in nodesets(history) if seq < e.seq}
         all_away = Count()
         if e.f == "done" and back and newest:
-            all_away = judged(any(satisfied(each, away) for each in newest.values()))
+            declared = {epoch: seq for seq, epoch, _ in reversed(nodesets(history))}
+            known = [each for epoch, each in newest.items() if self.plan < 0 or declared[epoch] < self.plan]
+            all_away = judged(any(satisfied(each, away) for each in known))
         full = {shard for shard, status in self.statuses.items() if status == 0}
         begun = {b.node for b in history.events if b.kind == "takes_part" and b.seq < e.seq} & {*range(63)}
         if self.rotten or (begun and full & {*range(63)} - begun):

@@ -370,6 +370,7 @@ class CopyFold(StreamFold[_Rows]):
         self._sequencers: set[int] = set()
         self._known_places = KnownPlaces(self._nodesets.places)
         self._state = _State(nothing_held(), no_rows(_Records), none, none, lowest, run, self._ends.awaited)
+        self._declared: dict[int, int] = {}  # by epoch from which on a nodeset goes: the event that told it first
         self._recovered_by: dict[int, tuple[int, int]] = {}  # by epoch: the last known good LSN, the event
         self._written: dict[int, set[int]] = {}  # by LSN: the runs of recoveries that stored data there
         self._stored: dict[tuple[int, int], int] = {}  # by LSN and run: the shards that ever had what it wrote there
@@ -413,6 +414,8 @@ class CopyFold(StreamFold[_Rows]):
             self._gap(e)
         elif e.kind == _NODESET:
             self._nodesets.learn(e.epoch, e.value)
+            if e.epoch in self._nodesets.places.since:
+                self._declared.setdefault(e.epoch, e.seq)
             self._known_places = KnownPlaces(self._nodesets.places)
         elif e.kind == _RECOVER:
             self._recovered(e)
@@ -512,7 +515,7 @@ class CopyFold(StreamFold[_Rows]):
 
     def _all_away(self, e: _Rows, before: Mapping[int, int], new: int) -> None:
         """Donors that are all done have made copies of every record, unless its copies may all have been on shards
-        that are away (read-path.md#status-of-events)."""
+        that are away (read-path.md#status-of-events). In an epoch that began later there are none on these."""
         back = new & mask_of(shard for shard, status in before.items() if status == UNAVAILABLE)
         away = _away(before)
         if not back or not self._nodesets:
@@ -520,7 +523,8 @@ class CopyFold(StreamFold[_Rows]):
         tally, places = self.tallies[REBUILT.id], self._nodesets.places
         tally.judged += 1
         for epoch in places.since.tolist():
-            if satisfied(places, epoch << 32, away):
+            later = 0 <= self._plan < self._declared[epoch]
+            if not later and satisfied(places, epoch << 32, away):
                 found = {"empty": [*members(back)], "shards": [*members(away)]}
                 tally.violation(e.seq, way="all", epoch=epoch, **found)
                 return
