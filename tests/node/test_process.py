@@ -269,6 +269,7 @@ def test_a_node_that_sends_nothing_to_a_peer_holds_no_memory_for_it(tmp_path: Pa
         node = Node(alone(tmp_path), real_protocol("raft"), None)
         for order in ({"mute": [1]}, {"jump": 1}):  # a further order mends no link
             node._ordered(json.dumps(order).encode())
+        assert node.muted == {1}
         taken: list[int] = []
         for peer in (1, 2):  # the second has no connection
             node._send(peer, [Heartbeat(1, 1, -1, -1, -1, -1)], lambda peer=peer: taken.append(peer))  # type: ignore[misc]

@@ -21,7 +21,7 @@ from quorumlog.hunting.simulate_command import simulate
 from quorumlog.protocol import every, load
 
 LOGWITNESS = Path(sys.executable).with_name("logwitness")
-RECORDED = Path(__file__).parents[2] / "histories" / "runs" / "raft" / "reference-jsonl" / "manifest.json"
+OF_READERS = Path(__file__).parents[2] / "histories" / "runs" / "read_path" / "reference-default" / "manifest.json"
 
 
 def run_simulate(*arguments: str) -> Result:
@@ -95,7 +95,7 @@ def test_without_a_seed_one_is_drawn_and_said(tmp_path: Path) -> None:
         (["--configuration", "still.json"], ">= 1000 - at `$.timing.heartbeat`"),
         (["--configuration", "sure.json"], "<= 1.0 - at `$.link.loss`"),
         (["--configuration", "idle.json"], "all acks levels, have weight 0"),
-        (["--configuration", str(RECORDED), "--protocol", "pull-queries"], f"{RECORDED}: the configuration of the run"),
+        (["--configuration", str(OF_READERS), "--protocol", "raft"], f"{OF_READERS}: the configuration of the run"),
         (["--rules", "rules.py", "--setting", "lagging"], "setting 'lagging' is one of pull-queries, not of raft"),
         (["--configuration", "rate.json"], "rate 99.0 of clock is not a number from 0.1 to 10"),
     ],
