@@ -40,8 +40,8 @@ BESIDE: dict[str, tuple[Collection[str], str]] = {
         "a log as a whole is at fault: two operations are named, the bounds of all others lie between",
     ),
     "reads-add-up": (("observe",), "all that a read was given: its observations, by its number"),
-    "query-ends-as-told": (("rows",), "all that a client was given, by the number of its query"),
-    "flushed-as-told": (("flush",), "a flush by any node tells that flushes are recorded"),
+    "query-ends-as-answered": (("rows",), "all that a client was given, by the number of its query"),
+    "flushed-follows-events": (("flush",), "a flush by any node tells that flushes are recorded"),
     "starts-in-its-last-term": (("append",), "the entries behind the one of the highest term"),
     "leader-writes-first": (("leader",), "an election by any node tells that elections are recorded"),
     "removed-when-gone": (

@@ -118,23 +118,23 @@ leaders-fall   repeat append 50 kind=fault f=wipe; repeat append 51 kind=fault f
 leaders-fall   repeat append 50 kind=fault f=wipe node=                          wiped-disks-are-empty
 leaders-fall   repeat crash 1 kind=fault f=wipe                                  wiped-disks-are-empty
 leaders-fall   repeat visible -1 kind=fault f=wipe                               wiped-disks-are-empty
-leaders-fall   alter append 50 dirty+1                                           dirty-as-told
-leaders-fall   alter append 50 dirty-1                                           dirty-as-told
-leaders-fall   alter append 50 last_offset+1                                     dirty-as-told
-leaders-fall   alter flush 30 dirty+1                                            dirty-as-told
-leaders-fall   alter commit 30 dirty-1                                           dirty-as-told
-leaders-fall   alter vote 5 dirty+1 flushed+1                                    dirty-as-told
-five-nodes     alter truncate 0 offset-1                                         dirty-as-told
-five-nodes     alter truncate 0 dirty+1                                          dirty-as-told
+leaders-fall   alter append 50 dirty+1                                           dirty-follows-events
+leaders-fall   alter append 50 dirty-1                                           dirty-follows-events
+leaders-fall   alter append 50 last_offset+1                                     dirty-follows-events
+leaders-fall   alter flush 30 dirty+1                                            dirty-follows-events
+leaders-fall   alter commit 30 dirty-1                                           dirty-follows-events
+leaders-fall   alter vote 5 dirty+1 flushed+1                                    dirty-follows-events
+five-nodes     alter truncate 0 offset-1                                         dirty-follows-events
+five-nodes     alter truncate 0 dirty+1                                          dirty-follows-events
 leaders-fall   drop append 85                                                    no-hole
 leaders-fall   drop append 83                                                    no-hole
 leaders-fall   alter append 80 offset+1 last_offset+1 dirty+1                    no-hole
 five-nodes     drop append 100                                                   no-hole
 five-nodes     move append 120 behind append 150                                 no-hole
-leaders-fall   drop flush 40                                                     flushed-as-told
-leaders-fall   alter commit 40 flushed+1                                         flushed-as-told
-leaders-fall   alter append 66 flushed+1                                         flushed-as-told
-leaders-fall   alter flush 50 kind=visible                                       flushed-as-told
+leaders-fall   drop flush 40                                                     flushed-follows-events
+leaders-fall   alter commit 40 flushed+1                                         flushed-follows-events
+leaders-fall   alter append 66 flushed+1                                         flushed-follows-events
+leaders-fall   alter flush 50 kind=visible                                       flushed-follows-events
 leaders-fall   alter crash 1 kind=stop; alter start 4 dirty+1 flushed+1          stopped-log-is-whole
 leaders-fall   alter start 4 dirty+1 flushed+1                                   writes-are-recorded
 leaders-fall   alter start 5 dirty+40 flushed+40                                 writes-are-recorded
@@ -331,7 +331,7 @@ def test_what_was_asked_for_depends_on_what_was_not() -> None:
     ruined = altered(rows, "alter flush 30 dirty+1")
     (found,) = judged(ruined, configuration, only=["commit-monotonic"]).checks
     assert (found.id, found.verdict) == ("commit-monotonic", Verdict.UNDECIDED)
-    assert found.reason == "it rests on events that are not well formed: dirty-as-told"
+    assert found.reason == "it rests on events that are not well formed: dirty-follows-events"
     (found,) = judged(ruined, configuration, only=["phantom"]).checks
     assert found.verdict is Verdict.HOLDS
 
@@ -343,7 +343,7 @@ def test_a_violation_stays_one() -> None:
     configuration = {**source.manifest.made_by["configuration"], "voters": [0, 1, 2], "protocol": "raft"}
     verdict = judged(altered(rows, "alter flush 5 dirty+1"), configuration)
     found = {each.id: each.verdict for each in verdict.checks}
-    assert found["dirty-as-told"] is found["commit-within-flushed"] is Verdict.VIOLATED
+    assert found["dirty-follows-events"] is found["commit-within-flushed"] is Verdict.VIOLATED
     assert found["commit-monotonic"] is Verdict.UNDECIDED
 
 

@@ -121,8 +121,8 @@ def test_verbose_prints_every_check_and_no_column_without_a_number(place: Path) 
     lines = _check("-v", "runs/good").stdout.splitlines()
     assert [line.split() for line in lines[1:9]] == [
         ["check", "verdict", "judged"],
-        ["dirty-as-told", "holds", "2"],
-        ["flushed-as-told", "holds", "2"],
+        ["dirty-follows-events", "holds", "2"],
+        ["flushed-follows-events", "holds", "2"],
         ["moves-are-recorded", "holds", "2"],
         ["time-goes-forward", "holds", "2"],
         ["flushed-within-dirty", "holds", "3"],

@@ -94,5 +94,5 @@ def test_what_is_not_well_formed_takes_the_ground_from_all_parts(tmp_path: Path,
     assert same_verdicts(tmp_path / "out") == 2
     reported = rows(tmp_path / "out", "verdicts")
     broken = {row["check"] for row in reported if row["verdict"] == "violated"}
-    assert {"completes-what-is-open", "dirty-as-told"} <= broken
-    assert any("dirty-as-told" in row["reason"] for row in reported if row["verdict"] == "undecided")
+    assert {"completes-what-is-open", "dirty-follows-events"} <= broken
+    assert any("dirty-follows-events" in row["reason"] for row in reported if row["verdict"] == "undecided")

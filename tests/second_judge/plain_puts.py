@@ -157,8 +157,8 @@ def since_asked(history: History) -> list[tuple[Event, list[Event]]]:
     return found
 
 
-def query_ends_as_told(history: History) -> Count:
-    """pull-queries.md#query-ends-as-told."""
+def query_ends_as_answered(history: History) -> Count:
+    """pull-queries.md#query-ends-as-answered."""
     count = Count()
     for asked, events in since_asked(history):
         end = next((e for e in events if e.kind in ("ok", "fail", "info")), None)
@@ -186,6 +186,6 @@ def asked_server_answers(history: History) -> Count:
 
 TWINS: dict[str, Plain] = {
     "put-as-written": put_as_written,
-    "query-ends-as-told": query_ends_as_told,
+    "query-ends-as-answered": query_ends_as_answered,
     "asked-server-answers": asked_server_answers,
 }

@@ -34,7 +34,7 @@ def _begins_anew(before: Event, e: Event) -> bool:
     return bool(e.kind == "trim" and min(before.dirty, e.dirty) < e.offset)
 
 
-def dirty_as_told(history: History) -> Count:
+def dirty_follows_events(history: History) -> Count:
     """Dirty moves by append, truncate, trim and start, to where they say."""
     count = Count()
     for before, e in _states(history):
@@ -46,7 +46,7 @@ def dirty_as_told(history: History) -> Count:
     return count if grows or not count.violated else count.if_shown(void=True)
 
 
-def flushed_as_told(history: History) -> Count:
+def flushed_follows_events(history: History) -> Count:
     """Flushed rises by a flush and a start; a truncation takes it along, a trim pushes it before it."""
     count = Count()
     for before, e in _states(history):
@@ -250,8 +250,8 @@ def moves_are_recorded(history: History) -> Count:
 
 
 TWINS: dict[str, Plain] = {
-    "dirty-as-told": dirty_as_told,
-    "flushed-as-told": flushed_as_told,
+    "dirty-follows-events": dirty_follows_events,
+    "flushed-follows-events": flushed_follows_events,
     "no-hole": no_hole,
     "stopped-log-is-whole": stopped_log_is_whole,
     "writes-are-recorded": writes_are_recorded,

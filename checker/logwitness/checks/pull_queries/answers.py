@@ -1,6 +1,6 @@
 """What clients say of their queries: given as much as they count, by the server that was asked, failed as it says.
 
-Sources: pull-queries.md#query-ends-as-told, pull-queries.md#asked-server-answers.
+Sources: pull-queries.md#query-ends-as-answered, pull-queries.md#asked-server-answers.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from ..kernel import kernel
 from .protocol import PULL_QUERIES
 
 ENDS = Check(
-    id="query-ends-as-told",
+    id="query-ends-as-answered",
     rule="The count of a query's answer is the number of partitions that its client was given; one that fails after "
     "its server was done with it says so.",
-    source=("pull-queries.md#query-ends-as-told",),
+    source=("pull-queries.md#query-ends-as-answered",),
     fact="a query that was answered with a count, or that failed after its server was done with it",
     sentence={
         "count": "Operation {op} was answered with {stated:partition|partitions}, says its client, which was given "

@@ -202,9 +202,9 @@ CUT = number(
 DIRTY = number(
     CHECKS,
     Check(
-        id="dirty-as-told",
+        id="dirty-follows-events",
         rule="The dirty offset moves only by append, truncate, trim and start, and to where these say.",
-        source=("history-checks.md#dirty-as-told",),
+        source=("history-checks.md#dirty-follows-events",),
         fact="an event of a node that states its dirty offset, where it is known from the one before",
         sentence="Node {node} moved its dirty offset from {before} to {after}, where its events say {reported}.",
         fields=Moved,
@@ -216,9 +216,9 @@ DIRTY = number(
 FLUSHED = number(
     CHECKS,
     Check(
-        id="flushed-as-told",
+        id="flushed-follows-events",
         rule="The flushed offset rises only by flush, start and a trim after which the log starts over.",
-        source=("history-checks.md#flushed-as-told",),
+        source=("history-checks.md#flushed-follows-events",),
         fact="an event of a node that states its flushed offset, where it is known from the one before",
         sentence="Node {node} moved its flushed offset from {before} to {after}, where its events say {reported}.",
         fields=Moved,
