@@ -41,6 +41,7 @@ def mutant(
     setting: str = "swarm",
     thread: str = "",
     checks: tuple[str, ...] = (),
+    seeds: int = 16,
 ) -> Mutant:
     """The record of a mutant that the test notices, and these checks."""
-    return Mutant(id_, change, checks, make, setting, thread, test=TEST)
+    return Mutant(id_, change, checks, make, setting, thread, seeds=seeds, test=TEST)

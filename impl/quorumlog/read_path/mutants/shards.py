@@ -219,6 +219,7 @@ MUTANTS = (
         with_cores(shard=DrainedHeldBack),
         "rebuilding",
         checks=("ships-all-it-has",),
+        seeds=32,
     ),
     mutant(
         "trims-unsaid",
