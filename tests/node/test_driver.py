@@ -140,7 +140,8 @@ def test_without_a_history_a_node_does_the_same_and_makes_no_notes(tmp_path: Pat
     )
     assert {"role", "append", "enqueue", "hand_over", "acked", "flush"} <= {each.kind for each in noted[True]}
     assert not noted[False]
-    assert list(map(type, others[False])) == list(map(type, others[True]))
+    # How often flushes and timers come is up to the machine.
+    assert {*map(type, others[False])} == {*map(type, others[True])}
 
 
 def test_what_was_cut_off_is_not_applied(tmp_path: Path) -> None:
