@@ -117,8 +117,6 @@ LOST_WRITE = number(
         by_trims=True,
     ),
 )
-
-
 UNSEEN = number(
     CHECKS,
     Check(

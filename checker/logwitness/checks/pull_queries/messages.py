@@ -195,9 +195,8 @@ class MessageFold(QueryFold):
         self._ends = Ends()
         self._found: list[_Unsaid] = []  # among the last events
         self._served: dict[int, int] = {}  # by node: the event of the first time
-        self._stated: Ints = np.full(
-            MOST_NODES + 1, NULL, dtype=np.int64
-        )  # by node: its last stamp before these events
+        # By node: its last stamp before these events.
+        self._stated: Ints = np.full(MOST_NODES + 1, NULL, dtype=np.int64)
         self._gaps: dict[int, list[_Gap]] = defaultdict(list)
         self._clock = setting.words.code("clock")
         self._set: set[int] = set()  # the nodes whose clocks a fault has set
