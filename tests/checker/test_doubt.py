@@ -75,9 +75,17 @@ def test_a_violation_that_missing_lines_can_explain_is_undecided(tmp_path: Path)
     assert "although nobody had appended it" in phantom.reason
 
 
+def test_two_votes_may_be_explained_by_a_wipe_that_was_set_aside(tmp_path: Path) -> None:
+    lines = _lines("mutant-vote-twice", tmp_path)
+    source = open_run(_spoilt(lines, [7], tmp_path / "spoilt.jsonl"), lenient=True)
+    (votes,) = check(source, ["one-vote-per-term"]).checks
+    assert (votes.verdict, votes.violated) == (Verdict.UNDECIDED, 0)
+    assert votes.unjudged
+
+
 @pytest.mark.parametrize(
     ("mutant", "id_"),
-    [("vote-twice", "one-vote-per-term"), ("commit-before-own-flush", "commit-within-flushed")],
+    [("commit-before-own-flush", "commit-within-flushed")],
 )
 def test_a_violation_that_no_line_could_explain_stands(mutant: str, id_: str, tmp_path: Path) -> None:
     assert id_ in CONCLUSIVE

@@ -113,6 +113,7 @@ class StandingFold:
     def _place(self, columns: Columns, which: Ints) -> None:
         """Hold answers against the folds before them; no server begins to serve between these events."""
         numbers = columns.node[which].astype(np.int64) << _PARTITIONS | columns.partition[which]
+        wrong: list[tuple[int, int, dict[str, Any]]] = []  # by answer: the fold before it
         for number, own in _groups(numbers, which):
             node, partition = number >> _PARTITIONS, number & ((1 << _PARTITIONS) - 1)
             passed = self._passed.get(node)
@@ -128,9 +129,12 @@ class StandingFold:
             for at in answers[positions[answers] != due[answers]].tolist():
                 fold = int(columns.seq[own[last[at]]]) if last[at] >= 0 else before[1] if before else -1
                 place: dict[str, Any] = {"node": node, "partition": partition, "position": int(positions[at])}
-                self._answers.violation(fold, int(columns.seq[own[at]]), passed=int(due[at]), **place)
+                place["passed"] = int(due[at])
+                wrong.append((int(columns.seq[own[at]]), fold, place))
             if last[-1] >= 0:
                 passed[partition] = int(ends[last[-1]]), int(columns.seq[own[last[-1]]])
+        for seq, fold, place in sorted(wrong, key=lambda each: each[0]):
+            self._answers.violation(fold, seq, **place)
 
     def violated(self) -> frozenset[str]:
         """The ids of the checks that are violated so far (`Watchful`)."""

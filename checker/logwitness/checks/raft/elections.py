@@ -65,7 +65,6 @@ ONE_VOTE = Check(
     sentence="Node {node} voted in term {term} for node {first} and for node {second}.",
     kinds=(Kind.VOTE,),
     columns=("node", "term", "peer"),
-    conclusive=True,
 )
 MAJORITY = Check(
     id="leader-has-majority",
