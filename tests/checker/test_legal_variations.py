@@ -169,7 +169,9 @@ def _parts(rows: Rows) -> Iterator[tuple[str, Rows]]:
         yield f"without the first {tenth} tenths", rows[len(rows) * tenth // 10 :]
 
 
-@pytest.mark.parametrize("run", [*RUNS, "compacted"])
+@pytest.mark.parametrize(
+    "run", [RUNS[0], *(pytest.param(run, marks=pytest.mark.slow) for run in (*RUNS[1:], "compacted"))]
+)
 def test_of_what_is_left_out_nobody_is_accused(run: str) -> None:
     rows, known = recorded(run)
     accused = []

@@ -94,6 +94,7 @@ def _says(module: object, name: str) -> bool:
     return re.search(rf"^{name} = number\(", inspect.getsource(module), re.M) is not None  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_kernels_report_the_fields_of_the_check_that_they_name() -> None:
     """A report names the check by its number and gives the tuple that the record of this check has."""
     numbered, seen = _numbered(), set()

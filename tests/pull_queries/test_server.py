@@ -253,6 +253,7 @@ def test_with_a_kill_every_minute_for_five_minutes_each_key_is_there_99_times_in
     assert found.count(True) >= 0.99 * len(found)
 
 
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(st.integers(0, 2**32), st.sampled_from(["proposal", "shipped"]), st.sampled_from([0, 5, 20]))
 def test_in_any_run_answers_are_true_and_the_table_loses_nothing(seed: int, mode: str, loss: int) -> None:

@@ -32,6 +32,7 @@ def test_what_a_swarm_draws_converges(seed: int) -> None:
     assert PROTOCOL.simulate(seed, PROTOCOL.configured(SWARM, seed))[1].converged
 
 
+@pytest.mark.slow
 def test_a_run_shows_every_kind_of_event() -> None:
     kinds: Counter[str] = Counter()
     wanted = {kind.word for kind in VOCABULARY.kinds} - {"give_up"}

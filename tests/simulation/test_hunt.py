@@ -310,7 +310,7 @@ def test_a_step_without_an_end_is_a_livelock(monkeypatch: pytest.MonkeyPatch) ->
     assert hunted(Candidate("raft", "ack-without-term"), budget=60).check == LIVELOCK
 
 
-@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("recorded", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_storm_of_messages_is_a_livelock(recorded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     handle = RaftCore.handle
 
