@@ -11,7 +11,7 @@ from typing import Any
 
 from loghistory import HybridClock
 from quorumlog.cluster.groups import Groups
-from quorumlog.cluster.log_client import Log, LogPlace
+from quorumlog.cluster.log_client import Log, LogPlace, UnreachableError
 from quorumlog.pull_queries.configuration import Configuration
 from quorumlog.pull_queries.events import Query
 from quorumlog.pull_queries.processes import Servers
@@ -49,10 +49,17 @@ class Arena:
         return any(each["activePartitions"] or each["standByPartitions"] for each in held)
 
     async def put(self, rows: Mapping[str, Value | None], pause: float = 0) -> None:
-        """Put rows one by one, with so many seconds between them."""
+        """Put rows one by one, with so many seconds between them; again, if a group has no leader for a while."""
         for key, value in rows.items():
-            await self.sources[partition_of(key, len(self.sources))].append([(key, value)])
+            await until(lambda key=key, value=value: self._appended(key, value), "a source takes a row")
             await asyncio.sleep(pause)
+
+    async def _appended(self, key: str, value: Value | None) -> bool:
+        try:
+            await self.sources[partition_of(key, len(self.sources))].append([(key, value)])
+        except UnreachableError:
+            return False
+        return True
 
     async def ask(self, node: int, query: Query) -> Reply | None:
         """What a server says; None: it is not there, or did not answer."""

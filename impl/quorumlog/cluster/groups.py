@@ -85,15 +85,18 @@ class Groups:
 
 
 async def content(log: Log) -> list[tuple[int, Any]]:
-    """All that a log holds. Raises `ClusterError` if nobody can tell."""
+    """All that a log holds, also if its leader is new and shows nothing. Raises `ClusterError` if nobody can tell."""
     found: list[tuple[int, Any]] = []
+    end: int | None = None
     for _ in range(100):
         try:
-            end, more = await log.read(len(found), _READ_BYTES)
+            end = await log.read_index() if end is None else end
+            _, more = await log.read(len(found), _READ_BYTES)
         except UnreachableError:
-            await asyncio.sleep(_POLL)
-            continue
+            more = []
         found += more
-        if len(found) > end:
+        if end is not None and len(found) > end:
             return found
+        if not more:
+            await asyncio.sleep(_POLL)
     raise ClusterError(f"the log {log.name} cannot be read to its end")
