@@ -271,6 +271,13 @@ def by_number(numbers: Array) -> Ints:
     return np.argsort(numbers, kind="stable")
 
 
+def groups(numbers: Ints, which: Ints) -> Iterator[tuple[int, Ints]]:
+    """Each of some numbers with the places that have it, of those in ``which``, in their order."""
+    order = np.argsort(numbers, kind="stable")
+    for own in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1) if len(order) else ():
+        yield int(numbers[own[0]]), which[own]
+
+
 def read_only(values: Array) -> Array:
     """The same, not to be written to: numba compiles a loop anew for every mixture of both flavours."""
     view = values.view()

@@ -5,7 +5,6 @@ Sources: pull-queries.md#answers-where-it-is, pull-queries.md#reports-what-it-ke
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from loghistory.schema import Kind
 
 from ..codes import FAULT, FAULT_WIPE, code, lookup
-from ..columns import Columns, Ints
+from ..columns import Columns, Ints, groups
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
 from ..words import Words
 from .protocol import PULL_QUERIES, Assigned, Positions, Server, said
@@ -114,7 +113,7 @@ class StandingFold:
         """Hold answers against the folds before them; no server begins to serve between these events."""
         numbers = columns.node[which].astype(np.int64) << _PARTITIONS | columns.partition[which]
         wrong: list[tuple[int, int, dict[str, Any]]] = []  # by answer: the fold before it
-        for number, own in _groups(numbers, which):
+        for number, own in groups(numbers, which):
             node, partition = number >> _PARTITIONS, number & ((1 << _PARTITIONS) - 1)
             passed = self._passed.get(node)
             if passed is None:
@@ -143,14 +142,6 @@ class StandingFold:
     def finish(self) -> Verdicts:
         """The outcome, once all events were taken."""
         return Verdicts(tuple(tally.outcome() for tally in self._tallies.values()))
-
-
-def _groups(numbers: Ints, which: Ints) -> Iterator[tuple[int, Ints]]:
-    """The places of each number, in their order."""
-    order = np.argsort(numbers, kind="stable")
-    begins = np.flatnonzero(np.diff(numbers[order], prepend=np.int64(-1)))
-    for own in np.split(order, begins[1:]) if len(order) else ():
-        yield int(numbers[own[0]]), which[own]
 
 
 FAMILY = Family(

@@ -17,7 +17,7 @@ from loghistory.schema import Kind
 from loghistory.vocabularies.read_path import RewindWord, ShardWord
 
 from ..codes import FAULT_WIPE, INVOKE, REASONS, code, lookup, word_code
-from ..columns import Columns, Ints
+from ..columns import Columns, Ints, groups
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
 from .protocol import F_READ, READ_PATH, shown
 
@@ -134,18 +134,14 @@ class TurnsFold:
         """Take the next events of the run: those that are rare, and before each START what was delivered by then."""
         rare = np.flatnonzero(_IS_RARE[columns.kind])
         delivered = np.flatnonzero(_IS_DELIVERED[columns.kind])
-        by_op = delivered[np.argsort(columns.op[delivered], kind="stable")]
-        ops = columns.op[by_op]
+        own = dict(groups(columns.op[delivered], delivered))
         for place, values in zip(rare.tolist(), columns.rows(rare, *_COLUMNS), strict=True):
             e = _Event(*values)
-            if e.kind == _START:
-                self._delivers(
-                    columns, e.op, by_op[np.searchsorted(ops, e.op) : np.searchsorted(ops, e.op, "right")], place
-                )
+            if e.kind == _START and e.op in own:
+                self._delivers(columns, e.op, own[e.op], place)
             self._on[e.kind](self, e)
-        for op in np.unique(ops).tolist():
-            own = by_op[np.searchsorted(ops, op) : np.searchsorted(ops, op, "right")]
-            self._delivers(columns, op, own, len(columns.kind))
+        for op, places in own.items():
+            self._delivers(columns, op, places, len(columns.kind))
 
     def _delivers(self, columns: Columns, op: int, own: Ints, before: int) -> None:
         """What a stream delivered, at these places, before a place."""
