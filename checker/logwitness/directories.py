@@ -23,6 +23,8 @@ _RUN = (
 )
 _HISTORIES = (".edn", ".json", ".jsonl", ".zst", ".parquet", ".part")
 _LOGS = ("", ".log", ".txt", ".out", ".dat", ".history", ".ednl", ".ndjson", ".trace")
+_PROSE = (".md", ".rst", ".adoc", ".html", ".htm")
+"""What quotes histories, and is none."""
 _COMPRESSED = (".gz", ".zst")
 _OTHERS = frozenset({"results.edn", "test.edn", "options.edn", "results.json", "test.json", "manifest.json"})
 """What tools put beside a history."""
@@ -33,6 +35,7 @@ class Left(StrEnum):
 
     SKIPPED = "no history, skipped"
     LINK = "a link to a directory, not followed"
+    DANGLING = "a link that leads nowhere, skipped"
     EXCLUDED = "excluded"
     HIDDEN = "hidden, skipped"
     QUARANTINE = "lines set aside from a history, skipped"
@@ -43,9 +46,9 @@ def histories_in(path: Path, left: Callable[[Path, Left], None], exclude: Sequen
     """The path itself, or if it is a directory that is no run, the histories below it, by name.
 
     A directory that is a run is one history. Files that are called like a history are taken even if they are none, so
-    that a damaged one is not passed over; of other files those that are recognised. Below a directory what a pattern
-    of ``exclude`` matches is left out, a directory with all that is in it. ``left`` is told what was passed over and
-    why. Raises `HistoryError` for a directory that cannot be read or has no history.
+    that a damaged one is not passed over, nor a link that leads nowhere; of other files those that begin like one.
+    Below a directory what a pattern of ``exclude`` matches is left out, a directory with all that is in it. ``left`` is
+    told what was passed over and why. Raises `HistoryError` for a directory that cannot be read or has no history.
     """
     if not path.is_dir() or _is_run(path):
         if path.is_dir():
@@ -93,6 +96,11 @@ def _below(directory: Path, left: Callable[[Path, Left], None], exclude: Sequenc
                 yield from _below(each, left, exclude)
         elif each.name.endswith(SUFFIX):
             left(each, Left.QUARANTINE)
+        elif each.is_symlink() and not each.exists():
+            if _called_like_one(each):
+                yield each  # judging it says that it leads nowhere
+            else:
+                left(each, Left.DANGLING)
         elif each.is_file() and _is_history(each):
             yield each
         else:
@@ -111,13 +119,26 @@ def _beside(run: Path, left: Callable[[Path, Left], None]) -> None:
             left(each, Left.BESIDE)
 
 
+def _called_like_one(path: Path) -> bool:
+    plain = _plain(path)
+    named = plain.suffix in _HISTORIES or (path.suffix.lower() == ".zst" and not plain.suffix)
+    return named and plain.name not in _OTHERS
+
+
+def _plain(path: Path) -> Path:
+    """The name of a file in small letters, without the suffix of what packed it."""
+    plain = Path(path.name.lower())
+    return plain.with_suffix("") if plain.suffix in _COMPRESSED else plain
+
+
 def _is_history(path: Path) -> bool:
-    plain = path.with_suffix("") if path.suffix in _COMPRESSED else path
-    if plain.suffix in _HISTORIES or (path.suffix == ".zst" and not plain.suffix):
+    plain = _plain(path)
+    if _called_like_one(path) or plain.name in _OTHERS:
         return plain.name not in _OTHERS
-    if plain.suffix not in _LOGS:
+    if plain.suffix in _PROSE:
         return False
+    like_a_log = plain.suffix in _LOGS
     try:
-        return is_history(path) or not path.stat().st_size
+        return is_history(path) or (like_a_log and not path.stat().st_size)
     except HistoryError:
-        return True  # judging it says what is wrong
+        return like_a_log  # judging it says what is wrong

@@ -187,7 +187,7 @@ def _batch(
     if batch is None or _repeat_keys(block.data, line_ends, suspects):
         batch, numbers = _one_by_one(block, file, quarantine)
     batch = UPGRADES[version](batch)
-    wrong = flaws(batch, last_seq, version)
+    wrong = flaws(batch, last_seq, version, judged=quarantine.judged)
     if not wrong:
         return batch
     keep = np.ones(batch.num_rows, bool)

@@ -237,7 +237,7 @@ def _good(
 ) -> tuple[pa.RecordBatch, int | None]:
     """The good events of a batch and the ``seq`` of the last one (if it was read)."""
     batch = UPGRADES[version](batch)
-    wrong = flaws(batch, last_seq, version)
+    wrong = flaws(batch, last_seq, version, judged=quarantine.judged)
     if wrong:
         keep = np.ones(batch.num_rows, bool)
         for flaw in wrong:

@@ -57,6 +57,9 @@ def set_aside_in_words(counts: Mapping[str, int]) -> str:
 class Quarantine(Protocol):
     """Where a reader reports what it refuses."""
 
+    judged: bool
+    """Whether what no check can reckon with is refused, too."""
+
     def refuse(self, reason: Reason, error: HistoryError, raw: bytes) -> None:
         """Take note of one refused line or event; raises the error if reading must stop."""
 
@@ -71,7 +74,9 @@ class Quarantine(Protocol):
 
 
 class Strict:
-    """The first refusal ends the reading."""
+    """The first refusal ends the reading; what cannot be judged is left to who judges."""
+
+    judged = False
 
     def refuse(self, reason: Reason, error: HistoryError, raw: bytes) -> None:
         """Raise the error: the reading ends here."""
@@ -89,6 +94,8 @@ class Strict:
 
 class Lenient:
     """Reading goes on; refusals are counted in ``counts`` and written to the quarantine file."""
+
+    judged = True
 
     def __init__(self, quarantine: Path | None) -> None:
         self.counts: Counter[str] = Counter()

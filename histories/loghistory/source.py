@@ -268,7 +268,7 @@ def _recognised(path: Path) -> tuple[Format | ForeignFormat, bool]:
     if found is not None:
         return found, True
     ours = b'"kind"' in start[:256]
-    called = path.with_suffix("").suffix if codec is not None else path.suffix
+    called = (path.with_suffix("").suffix if codec is not None else path.suffix).lower()
     if called in _FOREIGN and not ours:
         return _FOREIGN[called], False
     return Format.ZSTD if codec == "zstd" else Format.JSON_LINES, ours

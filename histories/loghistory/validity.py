@@ -70,6 +70,18 @@ _LIMITED = tuple(
 )
 """Columns whose values have limits, with these, but for one of which few values have a meaning."""
 
+LARGEST_OFFSET = (1 << 61) - 1
+"""Offsets beyond it are not judged, nor values below its negative less 1: sums of a few fit into 64 bits."""
+_OFFSETS = frozenset(column.name for column in COLUMNS if column.unit == "offset")
+_JUDGED = tuple(
+    (
+        name,
+        -LARGEST_OFFSET - 1 if name == "value" else low,
+        min(high, LARGEST_OFFSET) if name in _OFFSETS else high,
+    )
+    for name, low, high in _LIMITED
+)
+
 KINDS = tuple(Kind)
 _CODE = {str(kind): code for code, kind in enumerate(KINDS)}
 _OK = _CODE[str(Kind.OK)]
@@ -99,14 +111,15 @@ class _Rule:
     flaw: Callable[[int], Flaw]
 
 
-def flaws(batch: pa.RecordBatch, last_seq: int | None, version: int = VERSION) -> list[Flaw]:
+def flaws(batch: pa.RecordBatch, last_seq: int | None, version: int = VERSION, *, judged: bool = False) -> list[Flaw]:
     """What is wrong with the events of a batch, at most one flaw an event, in order of rows.
 
     ``last_seq`` is the ``seq`` of the event before the batch (None: there is none); ``version`` the schema version in
-    which the events were recorded: it says what they had to carry.
+    which the events were recorded: it says what they had to carry. ``judged`` refuses also what a file may hold and
+    no check can reckon with.
     """
     found: dict[int, Flaw] = {}
-    for rule in _rules(batch, version):
+    for rule in _rules(batch, version, _JUDGED if judged else _LIMITED):
         _add(rule, found)
     if "seq" in batch.schema.names and batch.num_rows:
         # An event that is refused for another reason does not count in the order of the rest.
@@ -121,7 +134,7 @@ def _add(rule: _Rule, found: dict[int, Flaw]) -> None:
             found[row] = rule.flaw(row)
 
 
-def _rules(batch: pa.RecordBatch, version: int) -> Iterator[_Rule]:
+def _rules(batch: pa.RecordBatch, version: int, limited: Sequence[tuple[str, int, int]]) -> Iterator[_Rule]:
     names = set(batch.schema.names)
     codes = kind_codes(batch.column("kind")) if "kind" in names else None
     if codes is not None:
@@ -140,7 +153,7 @@ def _rules(batch: pa.RecordBatch, version: int) -> Iterator[_Rule]:
                     broken = np.unpackbits(missing, count=batch.num_rows, bitorder="little").view(np.bool_)
                     yield _Rule(broken, _missing(name, batch))
     yield from _ranges(batch, names, codes)
-    for name, low, high in _LIMITED:
+    for name, low, high in limited:
         if name in names and not _within(batch.column(name), low, high):
             yield _Rule(*_beyond(batch, name, low, high))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -25,6 +26,7 @@ def test_every_file_that_is_passed_over_is_counted_and_named(tmp_path: Path) -> 
         (place / name).write_text(text)
     (place / "run" / "nodes").mkdir()
     (place / "link").symlink_to(tmp_path)
+    (place / "page").symlink_to("nowhere")
     done = CliRunner().invoke(main, ["check", "-v", str(place)])
     assert done.exit_code == 0
     assert done.stderr == "".join(
@@ -34,13 +36,32 @@ def test_every_file_that_is_passed_over_is_counted_and_named(tmp_path: Path) -> 
             ("link", "a link to a directory, not followed"),
             ("notes.md", "no history, skipped"),
             ("old.jsonl.quarantine.jsonl", "lines set aside from a history, skipped"),
+            ("page", "a link that leads nowhere, skipped"),
             ("run/nodes", "beside the events of a run, skipped"),
             ("run/other.edn", "beside the events of a run, skipped"),
         )
     )
-    assert done.stdout.rstrip().endswith("6 skipped")
+    assert done.stdout.rstrip().endswith("7 skipped")
     alone = CliRunner().invoke(main, ["check", str(place / "run")])
     assert alone.stdout.rstrip().endswith("2 skipped")
+
+
+def test_a_history_is_judged_whatever_it_is_called(tmp_path: Path) -> None:
+    shutil.copy(RUN / "events.jsonl", tmp_path / "A.JSONL")
+    shutil.copy(RUN / "events.jsonl", tmp_path / "b.jsonl.bak")
+    shutil.copy(RUN / "events.jsonl", tmp_path / "c.1")
+    (tmp_path / "D.EDN").write_text("{:process 0, :type :inv")
+    (tmp_path / "e.jsonl").symlink_to("/nowhere/e.jsonl")
+    (tmp_path / "f.py").write_text("# kind: none\n")
+    (tmp_path / "RESULTS.EDN").write_text("{:valid? true}")
+    done = CliRunner().invoke(main, ["check", "-v", "--json", str(tmp_path)])
+    found = {Path(each["file"]).name: each["verdict"] for each in map(json.loads, done.stdout.splitlines())}
+    judged = dict.fromkeys(("A.JSONL", "b.jsonl.bak", "c.1"), "undecided")
+    assert found == judged | {"D.EDN": "unreadable", "e.jsonl": "unreadable"}
+    assert [line.split(": ", 1)[1].rpartition("/")[2] for line in done.stderr.splitlines() if "no history" in line] == [
+        "RESULTS.EDN: no history, skipped",
+        "f.py: no history, skipped",
+    ]
 
 
 @pytest.mark.parametrize(

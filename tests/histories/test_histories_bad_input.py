@@ -458,3 +458,19 @@ def test_a_number_beyond_the_limits_is_refused_in_one_line(tmp_path: Path, name:
         place = "line 2" if form == ".jsonl" else "event 1"
         remedy = f"give an integer from {low} to {high}"
         assert str(error.value) == f"{path}, {place}, field {name}: {number} is out of range: {remedy}"
+
+
+@pytest.mark.parametrize("form", [".jsonl", ".parquet"])
+@pytest.mark.parametrize(("name", "number"), [("value", -(2**63)), ("value", -(2**61) - 1), ("offset", 2**61)])
+def test_what_no_check_can_reckon_with_is_set_aside_alone(tmp_path: Path, name: str, number: int, form: str) -> None:
+    rows = [{"seq": seq, "time": 0, "kind": "stop", "node": 1} for seq in range(3)]
+    rows[1][name] = number
+    path = tmp_path / f"history{form}"
+    if form == ".jsonl":
+        path.write_bytes(HEADER + b"".join(json.dumps(row).encode() + b"\n" for row in rows))
+    else:
+        pq.write_table(pa.Table.from_pylist(rows, SCHEMA), path)
+    assert open_run(path).table().num_rows == 3
+    lenient = open_run(path, lenient=True)
+    assert lenient.table(["seq"]).column("seq").to_pylist() == [0, 2]
+    assert lenient.set_aside == {"out_of_range": 1}

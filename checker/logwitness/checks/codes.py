@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loghistory.schema import CLIENT_KINDS, END_KINDS, STATE_KINDS, Acks, Kind, Operation, words_of
+from loghistory.validity import LARGEST_OFFSET
 from loghistory.vocabularies.clients import Refusal
 from loghistory.vocabularies.elections import Role
 from loghistory.vocabularies.log import Resolution
@@ -30,7 +31,7 @@ NO_ACKS = 127
 OTHER = -1
 """The code of a word that no check compares."""
 
-MAX_OFFSET = 1 << 61
+MAX_OFFSET = LARGEST_OFFSET + 1
 """Offsets from here on are refused, so that sums of a few never overflow."""
 
 KINDS = tuple(Kind)

@@ -7,10 +7,11 @@ Source: history-checks.md#porcupine-as-the-search-engine.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from loghistory.importers.values import log_name
 from ..checks.contract import Check, Outcome, Violation, outcome
 from .choice import Model
 from .operations import FAILED, UNKNOWN, Input, Operation, Output, Value
+from .rounds import in_rounds
 from .search import Search, SearchMissing, Specification
 from .sets_and_queues import Answer, Contradiction, decide_queue, decide_set
 from .unknown_writes import bounded
@@ -47,6 +49,8 @@ LINEARIZABLE: Check = Check(
 )
 
 _KEPT = 10
+_GLANCE = 0.05
+"""Seconds of a search that only shows how far one comes."""
 _LINEARIZATIONS = 3
 """Partial linearizations of a partition that are told."""
 _LONGEST_NAME = 100
@@ -148,8 +152,6 @@ class LinearizableHistory:
         self._ended: list[_Ended] = []
         self._parts: dict[str | None, _Part] = {}
         self._foreign: Counter[str] = Counter()
-        self._spent = 0.0
-        """Seconds of processor time that searches took."""
         self._count = 0
         self._drawn: set[Path] = set()
         self.notes: list[str] = []
@@ -309,34 +311,46 @@ class LinearizableHistory:
             raise HistoryError(self._name, None, None, str(problem), "name a history of this model") from None
 
     def _searched(self) -> Outcome:
-        violations: list[Violation] = []
-        violated = 0
-        undecided: str | None = None
-        several = len(self._parts) > 1
+        """First the verdict, then what explains it, with what is left of the time."""
+        logs = [log if len(self._parts) > 1 else None for log in self._parts]
+        parts = [part.done for part in self._parts.values()]
+        known = [None if self._pages is not None else self._decided(_operations(done)) for done in parts]
+        found = {
+            place: _contradicted(parts[place], answer, logs[place]) for place, answer in enumerate(known) if answer
+        }
+        hard = [place for place, answer in enumerate(known) if answer is None]
+        hard.sort(key=lambda place: (len(parts[place]), logs[place] or ""))
+        specified: dict[int, Specification] = {}
         with Search(timeout=self._limits.timeout, memory=self._limits.memory) as search:
-            for log, part in self._parts.items():
-                if self._limits.timeout is not None and self._spent > self._limits.timeout:
-                    undecided = f"the search took more than {self._limits.timeout:g} s (--timeout)"
-                    break
-                operations = [each.operation for each in part.done]
-                answer = self._decided(operations)
-                if answer is not None and self._pages is None:
-                    if answer:
-                        violated += 1
-                        if len(violations) < _KEPT:
-                            violations.append(_contradicted(part.done, answer, log if several else None))
-                    continue
-                specification, result = self._ask(search, operations)
-                self._tell(part.done, result, log)
-                if self._pages is not None:
-                    self._draw(search, specification, operations, log)
-                if result.verdict == "illegal":
-                    violated += 1
-                    if len(violations) < _KEPT:
-                        violations.append(_explained(part.done, specification, result, log if several else None))
-                elif result.verdict == "unknown":
-                    undecided = self._gave_up(str(result.reason))
-        return outcome(LINEARIZABLE, self._count, violated, tuple(violations), undecided=undecided)
+
+            def ask(place: int, seconds: float | None) -> Result:
+                specified[place], result = self._ask(search, _operations(parts[place]), seconds)
+                return result
+
+            answers, left = in_rounds(hard, ask, self._limits.timeout, enough=bool(found))
+            ended = {place: answers[place].verdict if place in answers else "unknown" for place in hard}
+            illegal = sorted(place for place in hard if ended[place] == "illegal")
+            for place in illegal[: max(0, _KEPT - len(found))]:
+                found[place], left = self._explain(search, parts[place], logs[place], left)
+            undecided = sorted(place for place in hard if ended[place] == "unknown")
+            for place in undecided[:_KEPT]:
+                glance = self._ask(search, _operations(parts[place]), _GLANCE, explain=True)[1]
+                self._tell(parts[place], glance, logs[place])
+            for place in () if self._pages is None else sorted(specified):
+                self._draw(search, specified[place], _operations(parts[place]), logs[place])
+        reasons = [str(answers[place].reason) for place in undecided if place in answers]
+        reason = self._gave_up(reasons, stopped=bool(found)) if undecided else None
+        violated = sum(bool(answer) for answer in known) + len(illegal)
+        violations = tuple(found[place] for place in sorted(found)[:_KEPT])
+        return outcome(LINEARIZABLE, self._count, violated, violations, undecided=reason)
+
+    def _explain(self, search: Search, done: Sequence[_Done], log: str | None, left: float) -> tuple[Violation, float]:
+        """The violation of what no order explains, as far as that fits into the time that is left; and what then is."""
+        seconds = None if left == math.inf else max(left, _GLANCE)
+        specification, result = self._ask(search, _operations(done), seconds, explain=True)
+        if result.verdict == "illegal":
+            self._tell(done, result, log)
+        return _explained(done, specification, result, log), left - result.seconds
 
     def _decided(self, operations: Sequence[Operation]) -> Answer:
         """What is known without a search, if anything is."""
@@ -346,17 +360,21 @@ class LinearizableHistory:
             return decide_set(operations)
         return decide_queue(operations) if self._model is Model.QUEUE else None
 
-    def _ask(self, search: Search, operations: Sequence[Operation]) -> tuple[Specification, Result]:
+    def _ask(
+        self, search: Search, operations: Sequence[Operation], seconds: float | None, *, explain: bool = False
+    ) -> tuple[Specification, Result]:
         """The answer from each initial value that may be meant, until one is not illegal."""
         first: tuple[Specification, Result] | None = None
+        spent = 0.0
         initials = self._initials(operations)
         unknown = sum(each.output is UNKNOWN for each in operations)
         if unknown > _FEW and self._model not in (Model.SET, Model.QUEUE):
             operations = bounded(operations, initials, by_key=self._model is Model.KEY_VALUE)
         for initial in initials:
             specification = Specification(self._model, initial)
-            result = search.ask(specification, operations)
-            self._spent += result.seconds
+            result = search.ask(specification, operations, seconds, explain=explain)
+            spent += result.seconds
+            result = replace(result, seconds=spent)
             if result.verdict != "illegal":
                 if result.verdict == "ok" and initial is not None and not self._limits.given:
                     self._note(f"It holds for the initial value {_json(initial)}; --initial says another one.")
@@ -407,7 +425,7 @@ class LinearizableHistory:
         self._drawn.add(page)
         try:
             self._pages.mkdir(parents=True, exist_ok=True)
-            search.ask(specification, operations, page)
+            search.ask(specification, operations, page=page)
         except OSError as problem:
             said = f"cannot be written ({problem.strerror or problem})"
             raise HistoryError(page, None, None, said, "name another directory with --visualise") from None
@@ -416,15 +434,22 @@ class LinearizableHistory:
         if text not in self.notes:
             self.notes.append(text)
 
-    def _gave_up(self, reason: str) -> str:
-        if reason == "timeout":
-            return f"the search took more than {self._limits.timeout:g} s (--timeout)"
-        if reason == "memory":
+    def _gave_up(self, reasons: Sequence[str], *, stopped: bool) -> str:
+        """Why something is undecided, by what the searches say that ended without an answer."""
+        if "memory" in reasons:
             return f"the search took more than {(self._limits.memory or 0) >> 20} MiB (--memory-limit)"
-        return (
-            "the process that searches was ended from outside or is damaged: if it stays so, install "
-            "linearizability-checker again"
-        )
+        if "worker" in reasons:
+            return (
+                "the process that searches was ended from outside or is damaged: if it stays so, install "
+                "linearizability-checker again"
+            )
+        if stopped:
+            return "the search ended with the first that no order explains"
+        return f"the search took more than {self._limits.timeout:g} s (--timeout)"
+
+
+def _operations(done: Sequence[_Done]) -> list[Operation]:
+    return [each.operation for each in done]
 
 
 def _begins_with_0(operations: Sequence[Operation]) -> bool:

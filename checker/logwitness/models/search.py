@@ -69,10 +69,19 @@ class Search:
         if self._checker is not None:
             self._checker.close()
 
-    def ask(self, specification: Specification, operations: Sequence[Operation], page: Path | None = None) -> Result:
+    def ask(
+        self,
+        specification: Specification,
+        operations: Sequence[Operation],
+        seconds: float | None = None,
+        *,
+        explain: bool = True,
+        page: Path | None = None,
+    ) -> Result:
         """Whether some order explains the operations; ``page`` is a path for Porcupine's page (HTML).
 
-        SearchMissing; ValueError for what is no history of the model; OSError if the page cannot be written.
+        ``seconds`` is a limit for this question, where it is less than that of all; ``explain`` asks how far the search
+        came. SearchMissing; ValueError for what is no history of the model; OSError if the page cannot be written.
         """
         try:
             import linearizability_checker as porcupine
@@ -97,6 +106,8 @@ class Search:
             self._checker = porcupine.Checker(timeout=self._timeout, memory_limit=self._memory)
         model = MODELS[_NAMES[specification.model]].starting(specification.initial)
         try:
-            return self._checker.check_operations(model, translated, visualization=page)
+            return self._checker.check_operations(
+                model, translated, within=seconds, explain=explain, visualization=page
+            )
         except WorkerMissing as missing:
             raise SearchMissing(str(missing)) from None

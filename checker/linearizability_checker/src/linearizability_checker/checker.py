@@ -92,18 +92,20 @@ class Checker:
         model: Model | str,
         operations: Sequence[Operation],
         *,
+        within: float | None = None,
         explain: bool = True,
         visualization: str | os.PathLike[str] | None = None,
     ) -> Result:
         """Whether a history is linearizable.
 
-        ``explain=False`` saves the partial linearizations. ``visualization`` is a path for Porcupine's page (HTML,
-        complete in itself); it appears by rename, and not at all where the worker did not live to draw it.
-        ValueError for input that is no history of the model; OSError if the page cannot be written; WorkerMissing.
+        ``within`` is a limit in seconds for this history, where it is less than ``timeout``. ``explain=False`` saves
+        the partial linearizations. ``visualization`` is a path for Porcupine's page (HTML, complete in itself); it
+        appears by rename, and not at all where the worker did not live to draw it. ValueError for input that is no
+        history of the model, and for a limit that makes no sense; OSError if the page cannot be written; WorkerMissing.
         """
         columns = Columns(model_of(model))
         columns.add(operations)
-        request = self._request(columns, explain=explain, visualize=visualization is not None)
+        request = self._request(columns, within, explain=explain, visualize=visualization is not None)
         with self._lock:
             try:
                 if self._worker is None:
@@ -202,13 +204,17 @@ class Checker:
         finally:
             worker.close()
 
-    def _request(self, columns: Columns, *, explain: bool = False, visualize: bool = False) -> _Request:
+    def _request(
+        self, columns: Columns, within: float | None = None, *, explain: bool = False, visualize: bool = False
+    ) -> _Request:
+        limits = [each for each in (self._timeout, _checked_timeout(within)) if each is not None]
+        timeout = min(limits, default=None)
         seconds = None
-        if self._timeout is not None:
-            seconds = self._timeout * (len(columns.lengths) if len(columns.lengths) > 1 else _BUSY)
+        if timeout is not None:
+            seconds = timeout * (len(columns.lengths) if len(columns.lengths) > 1 else _BUSY)
             seconds += _GRACE + _GRACE_PER_OPERATION * len(columns.status)
         body = {
-            "timeout_ms": 0 if self._timeout is None else max(1, math.ceil(self._timeout * 1000)),
+            "timeout_ms": 0 if timeout is None else max(1, math.ceil(timeout * 1000)),
             "explain": explain,
             "visualize": visualize,
             **columns.body(),
