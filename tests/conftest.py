@@ -21,6 +21,7 @@ TOGETHER = {
     "tests/checker/test_engine.py": "machine code and Spark",
     "tests/pipeline/": "machine code and Spark",
     "tests/spec/test_core_follows_spec.py": "walks of TLC",
+    "tests/docs/test_functions.py": "parsed modules",
 }
 """What tests share, by how their names begin: one process makes it, once."""
 
@@ -48,9 +49,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Schedul
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """``long(3)``: three cases of a test are for `make test-long`, the others for `make test-night`; ``long``: all."""
+    """``long(3)``: three cases of a test are for `make test-long`, the others for `make test-night`; ``long``: all.
+
+    ``sampled(3)``: every third case of a test is in `make quick`, the first among them, and the others are ``slow``.
+    """
     seen: Counter[str] = Counter()
+    cases: Counter[str] = Counter()
     for item in items:
+        sampled = item.get_closest_marker("sampled")
+        if sampled is not None:
+            test = item.nodeid.partition("[")[0]
+            if cases[test] % sampled.args[0]:
+                item.add_marker("slow")
+            cases[test] += 1
         mark = item.get_closest_marker("long")
         if mark is not None and mark.args:
             test = item.nodeid.partition("[")[0]

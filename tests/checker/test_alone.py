@@ -45,6 +45,7 @@ def test_every_check_has_violations_that_are_looked_at() -> None:
     assert {*BESIDE, *ANCHORS} <= NAMED
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", sorted(NAMED))
 def test_small_histories(name: str) -> None:
     for each in in_cases()[name]:

@@ -65,6 +65,7 @@ def test_exit_status(runs: Path, names: list[str], status: int) -> None:
     assert _run("check", *(runs / name for name in names)).exit_code == status
 
 
+@pytest.mark.slow
 def test_exit_status_of_a_process(runs: Path) -> None:
     for name, status in (("good", 0), ("bad", 1), ("broken.jsonl", 2), ("idle", 3)):
         assert _process("check", runs / name).returncode == status
@@ -242,6 +243,7 @@ def test_what_breaks_is_no_verdict(runs: Path, problem: str, said: str) -> None:
     assert ("missing: no such file" in done.stderr) == (problem == "MemoryError"), "the others are judged all the same"
 
 
+@pytest.mark.slow
 def test_colours_only_on_a_terminal(runs: Path) -> None:
     assert "\x1b[" not in _process("check", runs / "bad").stdout
     master, slave = pty.openpty()

@@ -118,6 +118,7 @@ def refused(rows: list[Row]) -> None:
     rows[started]["reason"] = "rebuilding"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("run", ["reference-slow", "cluster-wipe"])
 @pytest.mark.parametrize(
     "plant",

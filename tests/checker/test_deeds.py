@@ -79,6 +79,7 @@ IDLE = {
 }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("kind", sorted({*UNDECIDED, *IDLE, "stop", "power_loss"}))
 @pytest.mark.parametrize("run", [pytest.param(LEGAL[0], marks=pytest.mark.long), *LEGAL[1:]])
 def test_without_a_kind_nothing_that_needs_it_is_green_and_nothing_is_accused(run: str, kind: str) -> None:
@@ -99,6 +100,7 @@ def test_without_a_kind_nothing_that_needs_it_is_green_and_nothing_is_accused(ru
         assert all(kind in reason or "no answer" in reason for reason in reasons)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("run", LEGAL)
 def test_who_leads_is_known_without_leader_events_and_roles(run: str) -> None:
     """By what they write and answer: the commit rule is applied as often as with these events."""
@@ -634,6 +636,7 @@ def test_a_wipe_that_its_node_does_not_show_excuses_nothing(node: int | None) ->
     assert found["committed-flushed-on-majority"].verdict in ("undecided", "violated")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("most", [1, pytest.param(len(LEGAL), marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", sorted(PLANTS))
 def test_a_plant_is_named(name: str, most: int) -> None:

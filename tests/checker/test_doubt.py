@@ -47,6 +47,7 @@ def _spoilt(lines: list[str], places: list[int], file: Path) -> Path:
     return file
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("run", [*LEGAL[:-1], pytest.param(LEGAL[-1], marks=pytest.mark.slow)])
 def test_a_legal_run_that_lacks_lines_is_undecided(run: str, tmp_path: Path) -> None:
     lines = _lines(run, tmp_path)

@@ -73,6 +73,7 @@ def test_small_histories(case: Any) -> None:  # noqa: ANN401
     assert [*unconvincing(case.table, case.configuration)] == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("run", MUTANTS, ids=lambda run: run.name)
 def test_recorded_runs_of_mutants(run: Path) -> None:
     source = open_run(run)

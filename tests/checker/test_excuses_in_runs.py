@@ -79,6 +79,7 @@ def _configuration(draw: random.Random, without: set[str]) -> RaftConfiguration:
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("seed", "without"),
     [

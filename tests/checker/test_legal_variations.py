@@ -142,6 +142,7 @@ SAME: dict[str, Callable[[Rows, Configuration], Retold]] = {
 RUNS = ("default", "snapshots", "members")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize("way", SAME)
 def test_told_otherwise_a_run_holds(run: str, way: str) -> None:
@@ -219,6 +220,7 @@ def _missing(rows: Rows) -> Iterator[tuple[str, Rows]]:
 MISSING = ("pull_queries/reference-default", "pull_queries/reference-lagging", "read_path/reference-losses-in-scd")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("run", MISSING)
 def test_of_servers_whose_record_is_missing_nobody_is_accused(run: str) -> None:
     rows, known = _of_servers(run)

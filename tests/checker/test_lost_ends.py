@@ -54,6 +54,7 @@ def without_ends(rows: list[Row], rng: random.Random) -> list[Row]:
     return [row | {"seq": seq} for seq, row in enumerate(kept)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [range(12), pytest.param(range(12, 300), marks=pytest.mark.long)], ids=str)
 def test_nobody_is_accused_of_what_a_record_may_lack(seeds: range) -> None:
     for seed in seeds:
@@ -118,6 +119,7 @@ def test_what_lacks_inside_a_read_is_not_trimmed() -> None:
         assert (skip.verdict is lost.verdict is Verdict.UNDECIDED) == (not violated)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("seed", "setting", "node"), [(7100, "default", 1), (7110, "transfers", 0), (9002, "followers-trim", 1)]
 )
@@ -212,6 +214,7 @@ def test_clients_may_use_another_log_than_nodes() -> None:
 RUNS = Path(__file__).resolve().parents[2] / "histories" / "runs"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("lost", [1, 5, 10])
 @pytest.mark.parametrize(
     "run",
@@ -253,6 +256,7 @@ def without_end(rows: list[Row], kind: str, node: int) -> list[Row]:
     return kept if over < len(rest) else [*kept, killed]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("run", "kind", "nodes"),
     [

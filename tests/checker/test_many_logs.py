@@ -58,6 +58,7 @@ def _judged(rows: Rows, batches: int, families: tuple[Family, ...] = FAMILIES) -
     return dict(found.finish())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "few",
     [1, *(pytest.param(few, marks=pytest.mark.slow) for few in (5, 1000))],

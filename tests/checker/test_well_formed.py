@@ -221,6 +221,7 @@ def _depends_on(broken: set[str]) -> set[str]:
     return {each.id for family in families() if family.kinds & unsettled for each in family.checks} - ground
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("run", "what", "by"), _plants())
 def test_what_is_planted_is_noticed(run: str, what: str, by: str) -> None:
     """``by``: the check; with a question mark it is undecided where it could be violated."""
@@ -250,6 +251,7 @@ def test_what_plants_are_put_into_holds(run: str) -> None:
     assert judged(rows, configuration).verdict is Verdict.HOLDS
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("run", sorted(RUNS.iterdir()), ids=lambda run: run.name)
 def test_every_recorded_run_is_well_formed(run: Path) -> None:
     """Those of mutants as well: the faults of nearly all are in what they do, not in what they record."""

@@ -64,6 +64,7 @@ def test_a_history_is_judged_whatever_it_is_called(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "arguments",
     [

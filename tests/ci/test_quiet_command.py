@@ -298,6 +298,7 @@ def _on_a_terminal(columns: int, *arguments: str | Path, **environment: str) -> 
     return shown.decode()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("columns", "set_to", "widest"), [(80, None, 80), (120, "60", 60), (130, None, 130)])
 def test_a_terminal_is_kept_to_its_width(place: Path, columns: int, set_to: str | None, widest: int) -> None:
     given = {} if set_to is None else {"COLUMNS": set_to}
@@ -318,6 +319,7 @@ def test_no_colour_where_none_is_wanted(place: Path) -> None:
     assert ";31m" not in shown
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("run", "status"), [("good", 0), ("bad", 1)])
 def test_a_closed_output_changes_no_verdict(place: Path, run: str, status: int) -> None:
     words = " ".join(f"'{word}'" for word in [*COMMAND, f"runs/{run}"])

@@ -42,6 +42,7 @@ def explain(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", CHECKS)
 def test_a_check_is_explained(name: str) -> None:
     found = answer(name)
@@ -88,6 +89,7 @@ def of_read_path(mutant: str) -> bool:
     return all(rule.startswith("read-path.md#") for row in rows for rule in row.cells["source"].entries)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", EVERY_MUTANT)
 def test_a_mutant_is_explained(name: str) -> None:
     found = answer(name)

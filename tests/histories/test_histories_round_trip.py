@@ -74,6 +74,7 @@ def expected(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**nothing, **event, "kind": str(event["kind"]), "seq": seq} for seq, event in enumerate(events)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", list(Format))
 @settings(max_examples=25, deadline=None)
 @given(events=EVENTS)

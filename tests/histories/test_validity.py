@@ -126,6 +126,7 @@ def damages(draw: random.Random, row: Row) -> Iterator[Row]:
     yield {**row, "offset": -1, "last_offset": (1 << 63) - 1}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("size", "version"),
     [

@@ -19,6 +19,7 @@ from quorumlog.pull_queries.protocol import PROTOCOL
 from quorumlog.pull_queries.settings import SETTINGS
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_the_same_seed_gives_the_same_run_and_it_converges(setting: str) -> None:
     configuration = replace(SETTINGS[setting], duration=3 * SECOND)
@@ -27,6 +28,7 @@ def test_the_same_seed_gives_the_same_run_and_it_converges(setting: str) -> None
     assert one.equals(other)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("seed", [*range(5), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(5, 12))])
 def test_what_a_swarm_draws_converges(seed: int) -> None:
     assert PROTOCOL.simulate(seed, PROTOCOL.configured(SWARM, seed))[1].converged

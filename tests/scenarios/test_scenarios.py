@@ -410,6 +410,7 @@ def contents(log: Log) -> list[tuple[int, int, int]]:
     return [(b.base_offset, b.term, b.value if b.kind is BatchKind.DATA else -1) for b in batches]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=[f"{s['number']}: {s['title']}" for s in SCENARIOS])
 def test_scenario(scenario: Scenario) -> None:
     play = Play(scenario)

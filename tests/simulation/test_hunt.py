@@ -118,6 +118,7 @@ HARD = 16
 LATER = [pytest.mark.long(16), pytest.mark.timeout(3600)]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "mutant",
     [

@@ -40,6 +40,7 @@ def survives(seed: int) -> None:
         assert judged.rejections == (), f"seed {seed} under {name}"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(4))
 def test_the_reference_survives_changes_of_its_members(seed: int) -> None:
     survives(seed)

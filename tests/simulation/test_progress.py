@@ -32,6 +32,7 @@ def longest_pause(events: list[dict[str, Any]], since: int, until: int) -> int:
     return max(after - before for before, after in pairwise(times))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(6))
 def test_a_leader_that_hears_nobody_steps_down_and_another_one_commits(seed: int) -> None:
     table, outcome = PROTOCOL.simulate(seed, DEAF)
