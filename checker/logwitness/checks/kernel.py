@@ -131,8 +131,9 @@ def _register_parts() -> None:
     options = _options()
     for function in [each for each in _parts if each not in _registered]:
         _registered.add(function)
-        # Nobody but kernels calls a part.
-        register(inline="always" if function in _steps else "never", no_cfunc_wrapper=True, **options)(function)
+        # Nobody but kernels calls a part. To hand it a state, hundreds of words, takes longer than what most do.
+        inline = "always" if function in _steps else "never"
+        register(inline=inline, forceinline=True, no_cfunc_wrapper=True, **options)(function)
 
 
 def _compile(function: Callable[P, R]) -> Callable[P, R]:
@@ -177,7 +178,7 @@ def _cache_directory() -> Path | None:
     importlib.import_module(__package__).families()  # whose loops may not be known yet
     sources = {inspect.getsourcefile(function) for function in _parts}
     sources |= {inspect.getsourcefile(each.plain) for each in _kernels}
-    sources.add(inspect.getsourcefile(codes))
+    sources |= {inspect.getsourcefile(codes), __file__}
     digest = hashlib.sha256(f"{metadata.version('numba')} {platform.python_version()} {platform.machine()}".encode())
     digest.update(codes.FROZEN.encode())
     for source in sorted(source for source in sources if source is not None):
