@@ -273,7 +273,7 @@ def by_number(numbers: Array) -> Ints:
 
 def groups(numbers: Ints, which: Ints) -> Iterator[tuple[int, Ints]]:
     """Each of some numbers with the places that have it, of those in ``which``, in their order."""
-    order = np.argsort(numbers, kind="stable")
+    order = by_number(numbers)
     for own in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1) if len(order) else ():
         yield int(numbers[own[0]]), which[own]
 

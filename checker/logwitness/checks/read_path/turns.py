@@ -16,7 +16,7 @@ import numpy as np
 from loghistory.schema import Kind
 from loghistory.vocabularies.read_path import RewindWord, ShardWord
 
-from ..codes import FAULT_WIPE, INVOKE, REASONS, code, lookup, word_code
+from ..codes import FAULT_WIPE, INVOKE, REASONS, among, code, codes, word_code
 from ..columns import Columns, Ints, groups
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
 from .protocol import F_READ, READ_PATH, shown
@@ -74,7 +74,7 @@ _STATUSES, _START, _STARTED, _REWIND, _ = _OF_STREAMS
 _DELIVERED = (Kind.STREAM_RECORD, Kind.STREAM_GAP)
 _RECORD = code(Kind.STREAM_RECORD)
 _LOST, _DUE = REASONS[ShardWord.LOST], word_code(RewindWord.DUE)
-_IS_RARE, _IS_DELIVERED = lookup(_OWN), lookup(_DELIVERED)
+_RARE, _DELIVERIES = codes({*_OWN} - {Kind.INVOKE, Kind.RELEASE}), codes(_DELIVERED)
 _COLUMNS = ("seq", "kind", "node", "op", "peer", "f", "offset", "filter", "version", "epoch", "reason", "incarnation")
 
 
@@ -132,8 +132,11 @@ class TurnsFold:
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the run: those that are rare, and before each START what was delivered by then."""
-        rare = np.flatnonzero(_IS_RARE[columns.kind])
-        delivered = np.flatnonzero(_IS_DELIVERED[columns.kind])
+        kinds, releases = columns.kind, np.flatnonzero(columns.kind == _RELEASE)
+        first = releases[np.unique(columns.epoch[releases], return_index=True)[1]]  # of each epoch
+        rare = np.flatnonzero(among(kinds, _RARE) | ((kinds == INVOKE) & (columns.f == F_READ)))
+        rare = np.sort(np.concatenate((rare, first)))
+        delivered = np.flatnonzero(among(kinds, _DELIVERIES))
         own = dict(groups(columns.op[delivered], delivered))
         for place, values in zip(rare.tolist(), columns.rows(rare, *_COLUMNS), strict=True):
             e = _Event(*values)
@@ -199,8 +202,7 @@ class TurnsFold:
     # -- streams -------------------------------------------------------------------------------------------------------
 
     def _begins(self, e: _Event) -> None:
-        if e.f == F_READ:
-            self._streams[e.op] = _Stream(e.seq, _Known(e.offset, e.seq))
+        self._streams[e.op] = _Stream(e.seq, _Known(e.offset, e.seq))
 
     def _asks_shard(self, e: _Event) -> None:
         stream = self._streams.get(e.op)
