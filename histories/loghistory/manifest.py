@@ -54,20 +54,38 @@ class Tally:
         self.events = 0
         self.kinds: Counter[str] = Counter()
         self.nodes: set[int] = set()
+        self._columns = {"kind", "node"}  # that all batches had
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Count the events of a batch of the schema."""
+        """Count the events of a batch of the schema, as far as it has the columns."""
         self.events += batch.num_rows
-        kinds = batch.column("kind")
-        for entry in kinds.value_counts().to_pylist():
-            self.kinds[entry["values"]] += entry["counts"]
-        self.nodes.update(node for node in batch.column("node").unique().to_pylist() if node is not None)
+        self._columns.intersection_update(batch.schema.names)
+        if "kind" in batch.schema.names:
+            for entry in batch.column("kind").value_counts().to_pylist():
+                self.kinds[entry["values"]] += entry["counts"]
+        if "node" in batch.schema.names:
+            self.nodes.update(node for node in batch.column("node").unique().to_pylist() if node is not None)
 
     def through(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The same batches, counted as they pass."""
         for batch in batches:
             self.add(batch)
             yield batch
+
+    def compare(self, manifest: Manifest, path: Path) -> None:
+        """Raise a `HistoryError` where the manifest at ``path`` says other things of all events; it may say nothing."""
+        if not manifest.events:
+            return
+        claims: list[tuple[str, object, object]] = [("events", manifest.events, self.events)]
+        if "kind" in self._columns:
+            claims.append(("counts", manifest.counts, {kind: count for kind, count in self.kinds.items() if count}))
+        if "node" in self._columns:
+            claims.append(("nodes", sorted(manifest.nodes), sorted(self.nodes)))
+        for field, said, found in claims:
+            if said != found:
+                problem = f"{quote(said)} is not what the events show, {quote(found)}"
+                remedy = "restore the manifest that was written with the run, or remove it to judge the events alone"
+                raise HistoryError(path, None, field, problem, remedy)
 
     def complete(self, manifest: Manifest, events: Path, digested: Digested, version: int = VERSION) -> Manifest:
         """The manifest with what is known once the events file is written, in a schema version."""

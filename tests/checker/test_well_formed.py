@@ -105,6 +105,7 @@ cluster        alter append 50 time-100000000                                   
 cluster        alter flush 20 time=0                                             stamps-count-up
 cluster        repeat commit 9                                                   stamps-count-up
 cluster        move append 30 behind append 40                                   stamps-count-up
+cluster-members  alter append 0 logical=                                        stamps-count-up
 cluster        alter visible 30 time+90000000000                                 time-goes-forward
 messages       move send 20 behind receive 40                                    sent-before-received
 messages       repeat send 5                                                     sent-before-received

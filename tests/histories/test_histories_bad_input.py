@@ -357,6 +357,21 @@ def test_a_run_that_is_not_what_its_manifest_says(tmp_path: Path, form: Format) 
     assert str(error.value) == f"{events}: no such file: name a run directory or a file of events"
 
 
+@pytest.mark.parametrize("form", list(Format))
+@pytest.mark.parametrize(("field", "said"), [("nodes", [0, 1, 7]), ("events", 2), ("counts", {"stop": 3})])
+def test_a_manifest_that_contradicts_the_events_is_refused(
+    tmp_path: Path, form: Format, field: str, said: object
+) -> None:
+    run, _ = run_with(tmp_path, form)
+    manifest = json.loads((run / "manifest.json").read_text())
+    (run / "manifest.json").write_text(json.dumps(manifest | {field: said}))
+    for lenient in (False, True):
+        with pytest.raises(HistoryError, match=f"manifest.json, field {field}: .* is not what the events show"):
+            open_run(run, lenient=lenient).table()
+    # Of some kinds alone nothing follows.
+    assert open_run(run).table(kinds=["stop"]).num_rows <= 3
+
+
 MANIFEST_REMEDY = "restore the file that was written with the run, or remove it to read the run without its digest"
 BAD_MANIFESTS = {
     "no JSON": ("{", f": not valid JSON, Input data was truncated: {MANIFEST_REMEDY}"),

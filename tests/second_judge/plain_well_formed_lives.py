@@ -104,14 +104,18 @@ def incarnations_count_up(history: History) -> Count:
 
 
 def stamps_count_up(history: History) -> Count:
-    """The stamps of what a node did increase."""
+    """The stamps of what a node did increase, from the event on before the first one that has a counter; without a
+    counter two events of one time are not told apart."""
     count = Count()
-    stamps: dict[int, list[tuple[int, int]]] = {}
+    stamps: dict[int, list[tuple[int, int | None]]] = {}
     for e in history.events:
-        if e.dirty is not None and e.node is not None and e.logical is not None:
+        if e.dirty is not None and e.node is not None:
             stamps.setdefault(e.node, []).append((e.time, e.logical))
     for own in stamps.values():
-        count += Count(judged=len(own) - 1, violated=sum(b <= a for a, b in pairwise(own)))
+        counted = [place for place, (_, logical) in enumerate(own) if logical is not None]
+        for (before, first), (after, second) in pairwise(own[max(0, counted[0] - 1) :] if counted else ()):
+            apart = first is not None and second is not None and first < second
+            count += JUDGED if before < after or (before == after and apart) else JUDGED + VIOLATED
     return count
 
 
@@ -177,7 +181,10 @@ def sent_before_received(history: History) -> Count:
         else:
             s = sent[e.message]
             same = (s.node, s.peer, s.f, s.term) == (e.peer, e.node, e.f, e.term)
-            stamped = s.logical is None or e.logical is None or (s.time, s.logical) < (e.time, e.logical)
+            if s.logical is None or e.logical is None:
+                stamped = s.logical == e.logical or s.time <= e.time
+            else:
+                stamped = (s.time, s.logical) < (e.time, e.logical)
             count += JUDGED if same and stamped else JUDGED + VIOLATED
     return count
 

@@ -30,9 +30,10 @@ class Stamped(NamedTuple):
     logical: int
 
     def before(self, other: Stamped) -> bool:
-        """Whether it is stamped earlier; true if one of them is not stamped by a hybrid clock."""
+        """Whether it is stamped earlier; true if none of them is stamped by a hybrid clock. What states no counter may
+        be earlier than all of its time."""
         if NO_NODE in (self.logical, other.logical):
-            return True
+            return self.logical == other.logical or self.time <= other.time
         return (self.time, self.logical) < (other.time, other.logical)
 
 

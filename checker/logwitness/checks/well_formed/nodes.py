@@ -110,6 +110,7 @@ class _Nodes(NamedTuple):
     time: Ints
     logical: Ints
     time_seq: Ints
+    counted: Ints  # 1: it has stated its counter
     term: Ints
     dirty: Ints
     flushed: Ints
@@ -575,16 +576,18 @@ def _scan(columns: Columns, nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: 
         reported_so_far += 1
         nodes.reported[node] = reported_so_far
         logical = columns.logical[i]
-        if logical != NO_NODE:
+        if logical != NO_NODE or nodes.counted[node]:
             time = columns.time[i]
             if nodes.time_seq[node] >= 0:
                 found.judged[CLOCK] += 1
-                if time < nodes.time[node] or (time == nodes.time[node] and logical <= nodes.logical[node]):
+                last = nodes.logical[node]
+                if time < nodes.time[node] or (time == nodes.time[node] and (last == NO_NODE or logical <= last)):
                     counted = Counted(node, before=nodes.time[node], after=time)
                     report(found, CLOCK, counted, nodes.time_seq[node], seq)
-            nodes.time[node] = time
-            nodes.logical[node] = logical
-            nodes.time_seq[node] = seq
+            nodes.counted[node] = 1
+        nodes.time[node] = columns.time[i]
+        nodes.logical[node] = logical
+        nodes.time_seq[node] = seq
 
         if kind == START:
             _start(nodes, runs, leaders, log, found, columns, node, i)
@@ -830,7 +833,7 @@ _OF_MESSAGES = lookup({Kind.SEND, Kind.RECEIVE, Kind.START, Kind.TERM, Kind.FAUL
 
 def _blank(name: str) -> int:
     """What a place of this column holds before anything is known."""
-    if name in ("life", "end", "wiped", "owes", "held"):
+    if name in ("life", "end", "wiped", "owes", "held", "counted"):
         return 0
     return NULL if name in ("term", "dirty", "flushed", "commit", "visible") else -1
 
