@@ -43,6 +43,7 @@ BESIDE: dict[str, tuple[Collection[str], str]] = {
     "query-ends-as-answered": (("rows",), "all that a client was given, by the number of its query"),
     "flushed-follows-events": (("flush",), "a flush by any node tells that flushes are recorded"),
     "starts-in-its-last-term": (("append",), "the entries behind the one of the highest term"),
+    "votes-state-the-log": (("append", "truncate", "trim"), "how the log changed since the voter came to the term"),
     "leader-writes-first": (("leader",), "an election by any node tells that elections are recorded"),
     "removed-when-gone": (
         ("down", "up", "assigned"),
@@ -116,6 +117,7 @@ ANCHORS: dict[str, tuple[Collection[str], str]] = {
     "completes-what-is-open": (("invoke",), "what was open under that name before"),
     "operations-are-new": (("ok",), "that the operation is over"),
     "starts-in-its-last-term": (("append",), "the entry by which the log came to its term, not only the last one"),
+    "votes-state-the-log": (("term",), "since when its log ended there; the vote tells where it ended itself"),
     "leader-writes-first": (("append",), "how far the leader had written"),
     "status-replays": (("heard",), "all that was heard, though less of it would not have been enough either"),
     "silence-is-down": (("heard",), "all that was heard, though less of it would not have been enough either"),

@@ -18,7 +18,9 @@ read_path/reference-failover       asks-in-turn             alter stream_start 1
 read_path/reference-failover       asks-in-turn             drop stream_rewind 0
 read_path/reference-failover       asks-in-turn             alter stream_rewind 2 filter+3
 read_path/reference-failover       asks-in-turn             alter stream_started 10 filter+1
+read_path/reference-losses         asks-in-turn             repeat stream_heard 1000 kind=stream_closed
 read_path/reference-failover       released-after-recovery  drop recover 0
+read_path/reference-failover       released-after-recovery  repeat copy 2 kind=purge
 pull_queries/reference-default     answers-where-it-is      alter answer 20 offset+1
 pull_queries/reference-lagging     serves-count-up          alter serve 4 incarnation=0
 raft/reference-leaders-fall        starts-as-it-knows       alter start 3 visible=5

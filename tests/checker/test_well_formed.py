@@ -141,6 +141,8 @@ leaders-fall   alter start 4 dirty+1 flushed+1                                  
 leaders-fall   alter start 5 dirty+40 flushed+40                                 writes-are-recorded
 leaders-fall   alter start 5 term=0                                              starts-in-its-last-term
 lost-power     alter start 9 term=0                                              starts-in-its-last-term
+leaders-fall   alter vote 5 offset=900 entry_term=1                              votes-state-the-log
+leaders-fall   alter vote 6 offset=-1 entry_term=0                               votes-state-the-log
 leaders-fall   drop leader 0; move append 40 before append 39                    leader-writes-first
 leaders-fall   move append 37 before append 36                                   leader-writes-first
 leaders-fall   move append 40 before append 38                                   leader-writes-first

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plain import JUDGED, VIOLATED, Count, Event, History, Plain
+from plain import JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain
 
 
 def resting(history: History, *kinds: str) -> Count:
@@ -82,7 +82,22 @@ def asks_in_turn(history: History) -> Count:
             count += JUDGED
             count += Count() if rewound and rewound[-1].f == "due" else VIOLATED
             count += VIOLATED if now is not None and e.filter != now + 1 else Count()
+        elif e.kind == "stream_closed":
+            before = [b for b in of_stream(history, e, "stream_start", "stream_closed") if b.peer == e.peer]
+            if not before or before[-1].kind == "stream_start":
+                count += JUDGED + (resting(history, "stream_start") if hears_on(history, e) else Count())
     return count
+
+
+def hears_on(history: History, closed: Event) -> bool:
+    """Whether a stream hears from a shard between the end of their connection and the next START to it."""
+    of_both = [b for b in history.events if b.seq > closed.seq and (b.op, b.peer) == (closed.op, closed.peer)]
+    for b in of_both:
+        if b.kind == "stream_start" or begun(history, b) is not begun(history, closed):
+            return False
+        if b.kind in ("stream_heard", "stream_started"):
+            return True
+    return False
 
 
 def released_after_recovery(history: History) -> Count:
@@ -103,8 +118,28 @@ def released_after_recovery(history: History) -> Count:
     return count
 
 
+def purged_after_recovery(history: History) -> Count:
+    """What is purged lies above what a recovery of its epoch knew to be good, as long as no sequencer was cut off."""
+    count = Count()
+    sequencers: set[int] = set()
+    cut_off = False
+    for e in history.events:
+        if e.kind == "takes_part" and e.f == "sequencer":
+            cut_off = cut_off or e.node in sequencers
+            sequencers.add(e.node)
+        elif e.kind in ("crash", "power_loss", "storage_error"):
+            cut_off = cut_off or e.node in sequencers
+        elif e.kind == "purge" and cut_off:
+            count += UNJUDGED
+        elif e.kind == "purge":
+            recovered = [b for b in history.events if b.kind == "recover" and b.seq < e.seq]
+            good = [b.offset for b in recovered if b.epoch == e.offset >> 32]
+            count += JUDGED if good and e.offset > min(good) else JUDGED + resting(history, "recover")
+    return count
+
+
 TWINS: dict[str, Plain] = {
     "points-only-rise": points_only_rise,
     "asks-in-turn": asks_in_turn,
-    "released-after-recovery": released_after_recovery,
+    "released-after-recovery": lambda history: released_after_recovery(history) + purged_after_recovery(history),
 }

@@ -132,6 +132,36 @@ def starts_in_its_last_term(history: History) -> Count:
     return count
 
 
+def votes_state_the_log(history: History) -> Count:
+    """What a vote states of the voter's log was so at some moment since the voter came to the term."""
+    count = Count()
+    ends: dict[int, list[int]] = {}  # of each node, since it came to its term
+    own: dict[int, dict[int, int]] = {}  # the terms of its entries, as far as they are known
+    for act in acts(history):
+        e = act.event
+        if e.kind in GONE:
+            continue
+        before, terms = act.before, own.setdefault(e.node, {})
+        starts = e.kind == "start" and (act.wiped or before is None or e.dirty > before.dirty)
+        if before is None or starts or _begins_anew(before, e):
+            terms.clear()
+        if before is None or e.kind == "start":
+            ends[e.node] = []
+        elif e.term != before.term:
+            ends[e.node] = [before.dirty] if e.kind in ("append", "truncate", "trim") else []
+        ends[e.node].append(e.dirty)
+        if e.kind == "append":
+            own[e.node] = {o: t for o, t in terms.items() if o < e.offset} | dict.fromkeys(e.offsets, e.entry_term)
+        elif e.kind in ("truncate", "start"):
+            end = e.dirty if e.kind == "start" else e.offset - 1
+            own[e.node] = {o: t for o, t in terms.items() if o <= end}
+        elif e.kind == "vote" and e.offset is not None:
+            low, high = min(ends[e.node]), max(ends[e.node])
+            last = terms[max(terms)] if terms and low == high and e.entry_term is not None else e.entry_term
+            count += JUDGED if low <= e.offset <= high and last == e.entry_term else JUDGED + VIOLATED
+    return count
+
+
 @dataclass
 class _Term:
     """What is known of what was written in a term."""
@@ -256,6 +286,7 @@ TWINS: dict[str, Plain] = {
     "stopped-log-is-whole": stopped_log_is_whole,
     "writes-are-recorded": writes_are_recorded,
     "starts-in-its-last-term": starts_in_its_last_term,
+    "votes-state-the-log": votes_state_the_log,
     "leader-writes-first": leader_writes_first,
     "moves-are-recorded": moves_are_recorded,
 }

@@ -14,12 +14,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from loghistory.schema import Kind
-from loghistory.vocabularies.read_path import RewindWord, ShardWord
+from loghistory.vocabularies.read_path import NodeWord, RewindWord, ShardWord
 
-from ..codes import FAULT_WIPE, INVOKE, REASONS, among, code, codes, word_code
+from ..codes import FAULT_WIPE, INVOKE, MAX_OFFSET, REASONS, among, code, codes, word_code
 from ..columns import Columns, Ints, groups
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
-from .protocol import F_READ, READ_PATH, shown
+from .protocol import F_READ, READ_PATH, epoch_of, shown
 
 POINTS = Check(
     id="points-only-rise",
@@ -40,25 +40,37 @@ POINTS = Check(
 ASKS = Check(
     id="asks-in-turn",
     rule="A stream asks shards from the next LSN to deliver on, by the version of its filter, which grows by one with "
-    "each rewind, once that is due; and what answers a START was sent one.",
+    "each rewind, once that is due; what answers a START was sent one, and nothing is heard on a closed connection.",
     source=("read-path.md#asks-in-turn", "read-path.md#rewind", "read-path.md#shard-state"),
-    fact="a START, an answer to one, or a rewind done, of a stream of which it is known where it began",
+    fact="a START, an answer to one, a rewind done, or a connection closed, of a stream of which it is known where it "
+    "began",
     sentence={
         "from": "Stream {op} asked shard {peer} from {lsn} on, but {due} was to be delivered next.",
         "filter": "Stream {op} went by version {to} of its filter after version {before}.",
         "due": "Stream {op} rewound to version {to} of its filter although no rewind was due.",
         "answer": "Stream {op} was answered by shard {peer} to a START of version {to} of its filter, which it had not "
         "sent.",
+        "closed": "Stream {op} heard from shard {peer} although their connection was closed.",
     },
     kinds=(Kind.INVOKE, Kind.STREAM_START),
     columns=("op", "peer", "filter", "offset"),
 )
 RELEASED = Check(
     id="released-after-recovery",
-    rule="Nothing of an epoch is released before the epoch before it, of which something was released, is recovered.",
-    source=("read-path.md#released-after-recovery", "read-path.md#activation"),
-    fact="the first release of an epoch after one of the epoch before it, by a sequencer whose life is recorded",
-    sentence="Node {node} released {lsn}, but nobody had recovered epoch {before}, of which something was released.",
+    rule="Nothing of an epoch is released before the epoch before it, of which something was released, is recovered; "
+    "and what shards purge lies above what a recovery of its epoch knew to be good.",
+    source=(
+        "read-path.md#released-after-recovery",
+        "read-path.md#activation",
+        "read-path.md#release-needs-recovery",
+    ),
+    fact="the first release of an epoch after one of the epoch before it, by a sequencer whose life is recorded; a "
+    "purge before any sequencer was cut off",
+    sentence={
+        "released": "Node {node} released {lsn}, but nobody had recovered epoch {before}, of which something was "
+        "released.",
+        "purged": "Shard {node} purged {lsn}, but no recovery of its epoch had been there, or it was known to be good.",
+    },
     kinds=(Kind.RELEASE,),
     columns=("node", "offset", "epoch"),
     looks_back=True,
@@ -67,10 +79,14 @@ CHECKS = (POINTS, ASKS, RELEASED)
 
 _OWN = (
     *(Kind.TAKES_PART, Kind.TRIM_POINT, Kind.SEAL, Kind.FAULT, Kind.EVENT_LOG, Kind.RELEASE, Kind.RECOVER),
-    *(Kind.STREAM_STATUSES, Kind.STREAM_START, Kind.STREAM_STARTED, Kind.STREAM_REWIND, Kind.INVOKE),
+    *(Kind.STREAM_STATUSES, Kind.STREAM_START, Kind.STREAM_STARTED, Kind.STREAM_REWIND, Kind.STREAM_CLOSED),
+    *(Kind.PURGE, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.INVOKE),
 )
 _TAKES_PART, _TRIM_POINT, _SEAL, _FAULT, _EVENT_LOG, _RELEASE, _RECOVER, *_OF_STREAMS = map(code, _OWN)
-_STATUSES, _START, _STARTED, _REWIND, _ = _OF_STREAMS
+_STATUSES, _START, _STARTED, _REWIND, _CLOSED, _PURGE, *_CUT, _ = _OF_STREAMS
+_HEARD = (Kind.STREAM_HEARD, Kind.STREAM_STARTED)
+_ARRIVALS = codes(_HEARD)
+_SEQUENCER = word_code(NodeWord.SEQUENCER)
 _DELIVERED = (Kind.STREAM_RECORD, Kind.STREAM_GAP)
 _RECORD = code(Kind.STREAM_RECORD)
 _LOST, _DUE = REASONS[ShardWord.LOST], word_code(RewindWord.DUE)
@@ -103,6 +119,15 @@ class _Known(NamedTuple):
 
 
 @dataclass(slots=True)
+class _Closed:
+    """A connection that was closed, and up to which place of the present piece nothing was heard on it since."""
+
+    seq: int
+    quiet_to: int
+    found: bool = False
+
+
+@dataclass(slots=True)
 class _Stream:
     """A stream since it began: what is due, its filter, whom it asked."""
 
@@ -112,6 +137,7 @@ class _Stream:
     filter: _Known | None = None
     rewinds: bool = False
     asked: dict[int, int] = field(default_factory=dict)
+    closed: dict[int, _Closed] = field(default_factory=dict)
 
     def since(self, known: _Known) -> list[int]:
         """The events by which it is known where it began, and what was known since."""
@@ -127,7 +153,10 @@ class TurnsFold:
         self._latest: dict[tuple[str, int], _Known] = {}  # by way and node
         self._streams: dict[int, _Stream] = {}
         self._versions = 0
-        self._recovered: set[int] = set()
+        self._recovered: dict[int, int] = {}  # by epoch: the lowest LSN above which a recovery read it
+        self._sequencers: set[int] = set()
+        self._cut_off = False  # a sequencer was, which may have lost that it had recovered something
+        self._arrivals: Ints | None = None  # in the present piece, once they are looked for
         self._releases: dict[int, int] = {}  # by epoch: the event of its first release
 
     def feed(self, columns: Columns) -> None:
@@ -138,11 +167,20 @@ class TurnsFold:
         rare = np.sort(np.concatenate((rare, first)))
         delivered = np.flatnonzero(among(kinds, _DELIVERIES))
         own = dict(groups(columns.op[delivered], delivered))
+        self._arrivals = None
         for place, values in zip(rare.tolist(), columns.rows(rare, *_COLUMNS), strict=True):
             e = _Event(*values)
             if e.kind == _START and e.op in own:
                 self._delivers(columns, e.op, own[e.op], place)
+            if e.kind == _CLOSED:
+                self._closes(e, place)
+            elif e.kind == _START:
+                self._hears_nothing(columns, e.op, e.peer, place)
             self._on[e.kind](self, e)
+        for op, stream in self._streams.items():
+            for peer in stream.closed:
+                self._hears_nothing(columns, op, peer, len(columns.kind))
+                stream.closed[peer].quiet_to = 0
         for op, places in own.items():
             self._delivers(columns, op, places, len(columns.kind))
 
@@ -171,6 +209,9 @@ class TurnsFold:
             self._latest.pop((way, node), None)
 
     def _takes_part(self, e: _Event) -> None:
+        if e.f == _SEQUENCER:
+            self._cut_off = self._cut_off or e.node in self._sequencers
+            self._sequencers.add(e.node)
         self._rises("life", e, e.incarnation, same=False)
         if e.reason == _LOST:
             self._forgets(e.node)
@@ -219,6 +260,7 @@ class TurnsFold:
             place, by_rewind = {"op": e.op, "to": e.filter, "before": stream.filter.number}, (Kind.STREAM_REWIND,)
             self._asks.violation(*stream.since(stream.filter), e.seq, way="filter", rests_on=by_rewind, **place)
         stream.asked[e.peer] = e.filter
+        stream.closed.pop(e.peer, None)
 
     def _is_answered(self, e: _Event) -> None:
         stream = self._streams.get(e.op)
@@ -229,6 +271,28 @@ class TurnsFold:
             rests_on = () if stream.asked else (Kind.STREAM_START,)
             place = {"op": e.op, "peer": e.peer, "to": e.filter}
             self._asks.violation(stream.begun, e.seq, way="answer", rests_on=rests_on, **place)
+
+    def _closes(self, e: _Event, place: int) -> None:
+        stream = self._streams.get(e.op)
+        if stream is not None and e.peer not in stream.closed:
+            self._asks.judged += 1
+            stream.closed[e.peer] = _Closed(e.seq, place)
+
+    def _hears_nothing(self, columns: Columns, op: int, peer: int, before: int) -> None:
+        """Nothing arrives from a shard, before a place, since the connection to it was closed."""
+        stream = self._streams.get(op)
+        closed = None if stream is None else stream.closed.get(peer)
+        if closed is None or closed.found:
+            return
+        if self._arrivals is None:
+            self._arrivals = np.flatnonzero(among(columns.kind, _ARRIVALS))
+        since, to = np.searchsorted(self._arrivals, (closed.quiet_to, before))
+        places = self._arrivals[since:to]
+        of_both = places[(columns.op[places] == op) & (columns.peer[places] == peer)]
+        if len(of_both):
+            closed.found = True
+            heard = int(columns.seq[of_both[0]])
+            self._asks.violation(closed.seq, heard, way="closed", rests_on=(Kind.STREAM_START,), op=op, peer=peer)
 
     def _rewinds(self, e: _Event) -> None:
         stream = self._streams.get(e.op)
@@ -248,7 +312,19 @@ class TurnsFold:
     # -- epochs --------------------------------------------------------------------------------------------------------
 
     def _recovers(self, e: _Event) -> None:
-        self._recovered.add(e.epoch)
+        self._recovered[e.epoch] = min(e.offset, self._recovered.get(e.epoch, e.offset))
+
+    def _ends(self, e: _Event) -> None:
+        self._cut_off = self._cut_off or e.node in self._sequencers
+
+    def _purges(self, e: _Event) -> None:
+        if self._cut_off:
+            self._released.unjudged += 1
+            return
+        self._released.judged += 1
+        if e.offset <= self._recovered.get(epoch_of(e.offset), MAX_OFFSET):
+            place = {"node": e.node, "lsn": shown(e.offset)}
+            self._released.violation(e.seq, way="purged", rests_on=(Kind.RECOVER,), **place)
 
     def _releases_some(self, e: _Event) -> None:
         if e.epoch in self._releases:
@@ -261,7 +337,8 @@ class TurnsFold:
         self._released.judged += 1
         if e.epoch - 1 not in self._recovered:
             place: dict[str, Any] = {"node": e.node, "lsn": shown(e.offset), "before": e.epoch - 1}
-            self._released.violation(before, life.seq, e.seq, rests_on=(Kind.RECOVER,), **place)
+            events = before, life.seq, e.seq
+            self._released.violation(*events, way="released", rests_on=(Kind.RECOVER,), **place)
 
     _on: ClassVar[dict[int, Callable[[TurnsFold, _Event], None]]] = {
         _TAKES_PART: _takes_part,
@@ -275,6 +352,9 @@ class TurnsFold:
         _START: _asks_shard,
         _STARTED: _is_answered,
         _REWIND: _rewinds,
+        _CLOSED: lambda *_: None,
+        _PURGE: _purges,
+        **dict.fromkeys(_CUT, _ends),
         INVOKE: _begins,
     }
 
@@ -290,7 +370,7 @@ class TurnsFold:
 FAMILY = Family(
     "read_path_turns",
     CHECKS,
-    frozenset({*_OWN, *_DELIVERED}),
+    frozenset({*_OWN, *_DELIVERED, *_HEARD}),
     (*("node", "op", "peer", "f", "offset", "last_offset", "filter"), *("version", "epoch", "reason", "incarnation")),
     TurnsFold,
     READ_PATH,

@@ -42,6 +42,7 @@ from ..codes import (
     TRIM,
     TRUNCATE,
     VISIBLE,
+    VOTE,
     lookup,
 )
 from ..columns import Columns, Ints
@@ -67,6 +68,7 @@ from .rules import (
     MOVES,
     OLD_TERM,
     STARTED,
+    STOOD,
     TAIL,
     WIPED,
     Acts,
@@ -76,6 +78,7 @@ from .rules import (
     Moved,
     Old,
     Said,
+    Stood,
 )
 
 _UNSEEN, _RUNS, _DOWN, _OWES, _EMPTIED = range(5)
@@ -116,6 +119,9 @@ class _Nodes(NamedTuple):
     flushed: Ints
     commit: Ints
     visible: Ints
+    low: Ints  # where its log ended since it came to its term, at least
+    high: Ints  # and at most
+    came: Ints  # the event by which it did
     seq: Ints  # of its last event that carries its state
     role: Ints  # as it last stated it
     reported: Ints  # how many such events of all nodes there were by then
@@ -182,6 +188,7 @@ def _forget(nodes: _Nodes, node: int) -> None:
     nodes.flushed[node] = NULL
     nodes.commit[node] = NULL
     nodes.visible[node] = NULL
+    nodes.low[node] = NULL
     nodes.term[node] = NULL
     nodes.role[node] = OTHER
 
@@ -346,6 +353,9 @@ def _start(
     nodes.term[node] = term
     nodes.role[node] = columns.role[i]
     nodes.dirty[node] = dirty
+    nodes.low[node] = dirty
+    nodes.high[node] = dirty
+    nodes.came[node] = seq
     nodes.flushed[node] = columns.flushed[i]
     nodes.commit[node] = columns.commit[i]
     nodes.visible[node] = columns.visible[i]
@@ -540,6 +550,22 @@ def _holds(nodes: _Nodes, log: _Log, found: Findings, columns: Columns, node: in
         _unsaid(nodes, log, 3, columns, node, i)
 
 
+@part
+def _votes(nodes: _Nodes, runs: _Runs, found: Findings, columns: Columns, node: int, i: int) -> None:
+    """A vote states the log by which it was given."""
+    offset, term, count = columns.offset[i], columns.entry_term[i], runs.used[node]
+    low, high = nodes.low[node], nodes.high[node]
+    if low == NULL:
+        found.unjudged[STOOD] += 1
+        return
+    found.judged[STOOD] += 1
+    stood = Stood(node, offset=offset, entry_term=term, low=low, high=high)
+    if not low <= offset <= high:
+        report(found, STOOD, stood, nodes.came[node], columns.seq[i])
+    elif low == high and term != NULL and count > 0 and runs.term[node, count - 1] != term:
+        report(found, STOOD, stood, runs.seq[node, count - 1], columns.seq[i])
+
+
 @kernel
 def _scan(columns: Columns, nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: _Log, found: Findings) -> None:
     # Counted apart: numbers in registers cost nothing.
@@ -690,6 +716,15 @@ def _scan(columns: Columns, nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: 
             if nodes.visible[node] != NULL and visible > nodes.visible[node] and kind not in (VISIBLE, TRIM):
                 _unsaid(nodes, log, 1, columns, node, i)
             nodes.visible[node] = visible
+        if dirty != NULL:
+            if nodes.low[node] == NULL or (term != NULL and term != nodes.term[node]):
+                nodes.low[node] = before if before != NULL and kind in (APPEND, TRUNCATE, TRIM) else dirty
+                nodes.high[node] = nodes.low[node]
+                nodes.came[node] = seq
+            nodes.low[node] = min(nodes.low[node], dirty)
+            nodes.high[node] = max(nodes.high[node], dirty)
+        if kind == VOTE and columns.offset[i] != NULL:
+            _votes(nodes, runs, found, columns, node, i)
         if term != NULL:
             written = kind == APPEND and columns.entry_term[i] == term
             if nodes.term[node] != NULL and not written and (term > nodes.term[node]) != (kind == TERM):
@@ -835,7 +870,7 @@ def _blank(name: str) -> int:
     """What a place of this column holds before anything is known."""
     if name in ("life", "end", "wiped", "owes", "held", "counted"):
         return 0
-    return NULL if name in ("term", "dirty", "flushed", "commit", "visible") else -1
+    return NULL if name in ("term", "dirty", "flushed", "commit", "visible", "low", "high") else -1
 
 
 FAMILY = Family(

@@ -58,6 +58,16 @@ class Old(NamedTuple):
     entry_term: int
 
 
+class Stood(NamedTuple):
+    """A vote, by the log that it states, and between where the node's own log has ended in its term."""
+
+    node: Node
+    offset: int
+    entry_term: int
+    low: int
+    high: int
+
+
 class Early(NamedTuple):
     """An append, and who should have made it before."""
 
@@ -285,6 +295,21 @@ OLD_TERM = number(
         kinds=(Kind.START, Kind.APPEND),
         columns=("term", "dirty", "entry_term"),
         unsettles=_STATES,
+    ),
+)
+STOOD = number(
+    CHECKS,
+    Check(
+        id="votes-state-the-log",
+        rule="The log end that a vote states is one that the node's log had since the node came to the term.",
+        source=("raft.md#log-ok", "history-checks.md#votes-state-the-log"),
+        fact="a vote that states where the voter's log ended",
+        sentence="Node {node} voted by a log that ends at offset {offset} with an entry of term {entry_term}, which it "
+        "did not have: since it came to the term of the vote, its log ended between {low} and {high}.",
+        fields=Stood,
+        kinds=(Kind.VOTE,),
+        columns=("offset", "dirty", "entry_term"),
+        unsettles=frozenset({Kind.VOTE}),
     ),
 )
 EARLY = number(
