@@ -77,25 +77,19 @@ KINDS: Mapping[str, FaultKind] = {
 }
 """Every fault that any simulated cluster knows. Arguments: (default, least, greatest)."""
 
-OF_REPLICAS: Mapping[str, FaultKind] = {
-    "wipe": FaultKind("SIGKILL; the disk is emptied; restarted at the end"),
-}
-"""Those of protocols that replace what was on a disk (raft.md#wiped-disk, read-path.md#statuses)."""
+KNOWN: dict[str, FaultKind] = {**KINDS, "wipe": FaultKind("SIGKILL; the disk is emptied; restarted at the end")}
+"""What a plan may name: these, and what protocols have besides (`declare`).
 
-OF_SHARDS: Mapping[str, FaultKind] = {
-    **OF_REPLICAS,
-    "part": FaultKind("a reader and half of the shards, these among them, do not hear each other"),
-    "kill_broker": FaultKind("SIGKILL of a node that keeps epochs, metadata and events; restarted at once"),
-    "drain": FaultKind("the copies of these shards go elsewhere; they may have copies again from the end on"),
-    "rot": FaultKind("a copy on each of these shards does not read back as it was written"),
-}
-"""Those of storage shards besides (read-path.md#statuses)."""
-
-KNOWN = {**KINDS, **OF_SHARDS}
-"""What a plan may name."""
+A disk is emptied where a protocol replaces what was on it (raft.md#wiped-disk, read-path.md#statuses).
+"""
 
 CHANGES = frozenset({"join", "leave", "demote", "cancel_change"})
 """Those that ask the leader of a group for a change of its members."""
+
+
+def declare(kinds: Mapping[str, FaultKind]) -> None:
+    """Let plans name faults that only some protocol knows; the module with its settings does this, once."""
+    KNOWN.update(kinds)
 
 
 class FaultPlanError(ValueError):

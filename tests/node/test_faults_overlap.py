@@ -16,6 +16,8 @@ from loghistory import HybridClock, Kind, open_run
 from quorumlog.cluster import processes
 from quorumlog.cluster.faults import CHOICES, Injector, draw_plan
 from quorumlog.cluster.register import Register
+from quorumlog.cluster.stage import Setting, Stage, Staging
+from quorumlog.cluster.staging import staging
 from quorumlog.cluster.supervisor import Cluster
 from quorumlog.durations import SECOND
 from quorumlog.faults import Fault
@@ -69,7 +71,8 @@ def test_slowness_that_overlaps_ends_with_the_last_one(tmp_path: Path, monkeypat
 
 
 def test_a_plan_takes_each_kind_in_turn_and_its_faults_overlap_a_little() -> None:
-    kinds = ("kill", "cut", "stop", "members")
+    members = staging("raft").own["members"]
+    kinds = {kind: CHOICES[kind] for kind in ("kill", "cut", "stop")} | {"members": members}
     plan = draw_plan(3, kinds, 3, 5.8)
     assert plan == draw_plan(3, kinds, 3, 5.8) != draw_plan(4, kinds, 3, 5.8)
     gap = 4.8 / len(plan)
@@ -77,7 +80,7 @@ def test_a_plan_takes_each_kind_in_turn_and_its_faults_overlap_a_little() -> Non
     for number, fault in enumerate(plan):
         assert number * gap + 1 <= fault.at / SECOND <= (number + 0.4) * gap + 1.001
         assert 0.33 * gap - 0.001 <= fault.lasting / SECOND <= 1.1 * gap + 0.001
-    names = [{name for name, _ in CHOICES[kind]} for kind in kinds]
+    names = [{name for name, _ in choices} for choices in kinds.values()]
     order = [next(at for at, some in enumerate(names) if fault.name in some) for fault in plan]
     assert order == order[:4]
     assert sorted(order[:4]) == [0, 1, 2, 3]
@@ -226,3 +229,31 @@ def test_a_leader_whose_clock_jumps_has_heard_nobody_for_too_long(tmp_path: Path
         await bench.until(left, "another term")
 
     arena(tmp_path, body)
+
+
+def test_a_fault_that_no_process_knows_is_the_protocols_own(tmp_path: Path) -> None:
+    done: list[tuple[str, str, int]] = []
+
+    class Whose(Nobody):
+        async def allows(self, fault: str, node: int) -> bool:
+            return True
+
+        async def begin_own(self, fault: str, node: int) -> None:
+            done.append(("begin", fault, node))
+
+        async def end_own(self, fault: str, node: int) -> None:
+            done.append(("end", fault, node))
+
+    staged = Staging(name="ours", faults=("burn",), make=Stage, own={"burn": (("fire", "leader"),)})  # type: ignore[arg-type]
+    plan = staged.plan(Setting(seed=1, protocol="ours", faults=("burn",), duration=2.0))
+    assert [fault.name for fault in plan] == ["fire"]
+    register = Register(HistoryFile(tmp_path / "clients.jsonl", HybridClock(), {}))
+
+    async def played() -> None:
+        injector = Injector(Cluster(tmp_path, nodes=1, seed=1), register, plan, 1, Whose())
+        for fault in plan:
+            await injector._begin(fault, 0)
+            await injector._end(fault.name, 0)
+
+    asyncio.run(played())
+    assert done == [("begin", "fire", 0), ("end", "fire", 0)]

@@ -7,13 +7,16 @@ from collections.abc import Sequence
 
 import pytest
 
+from quorumlog import faults
 from quorumlog.faults import (
     KINDS,
     Fault,
+    FaultKind,
     FaultMix,
     FaultPlanError,
     Plan,
     Target,
+    declare,
     generate,
     plan_from_json,
     plan_to_json,
@@ -38,6 +41,17 @@ def test_a_drawn_plan_is_a_function_of_its_seed_and_survives_json() -> None:
     assert {fault.name for fault in plan} == set(KINDS)
     assert all(SECOND <= fault.at < 200 * SECOND for fault in plan)
     assert plan_from_json(plan_to_json(plan[::-1])) == plan, "by time"
+
+
+def test_a_protocol_adds_faults_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(faults, "KNOWN", dict(faults.KNOWN))
+    plan = '[{"at": "1s", "name": "fire", "nodes": [0], "heat": 3}]'
+    with pytest.raises(FaultPlanError, match="'fire' is unknown"):
+        plan_from_json(plan)
+    declare({"fire": FaultKind("it burns", {"heat": (1.0, 0.0, 9.0)})})
+    (fault,) = plan_from_json(plan)
+    assert fault.argument("heat") == 3
+    assert Fault(0, "fire").argument("heat") == 1
 
 
 def test_short_faults_are_drawn_as_often_as_long_ones() -> None:

@@ -132,7 +132,7 @@ class _Option(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     type=_Faults(),
     default="kill,stop,cut",
     show_default=True,
-    help=f"A comma-separated list of {', '.join(CHOICES)}; or none.",
+    help=f"A comma-separated list of {', '.join(CHOICES)} and of what the protocol has of its own; or none.",
 )
 @click.option(
     "--groups",

@@ -7,8 +7,7 @@ disks that fail (``fsync_error``, ``open_error``, ``disk_full``) or that are dam
 (``flipped_bit``, ``lost_name``) or lost with all that it stored (``wipe``), a process that is ``slow`` (stopped nearly
 all of the time), a clock that jumps ahead (``clock_jump``), and cut links: ``partition`` (both directions), ``mute``
 (nobody hears the node, which hears the others), ``deafen`` (it hears nobody) and ``one_way`` (the next node does not
-hear it). A group's leader is asked to hand its leadership on (``transfer``), or a member is removed, and added again
-at the end (``leave``). A node compacts its log again and again (``compact``). Times are real, so the same seed gives
+hear it). Any other fault is the protocol's own: its stage begins and ends it. Times are real, so the same seed gives
 the same plan but not the same run.
 """
 
@@ -18,7 +17,7 @@ import asyncio
 import contextlib
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Protocol
 
 from loghistory.schema import Kind
@@ -27,7 +26,8 @@ from quorumlog.cluster.register import Register
 from quorumlog.durations import MILLISECOND, SECOND
 from quorumlog.faults import Fault, Plan, Target
 
-CHOICES: dict[str, tuple[tuple[str, str], ...]] = {
+Choices = Mapping[str, tuple[tuple[str, str], ...]]
+CHOICES: Choices = {
     "kill": (("kill", "any"), ("kill", "leader")),
     "kill-leader": (("kill", "leader"),),
     "power": (("power_loss", "any"), ("power_loss", "leader")),
@@ -37,20 +37,15 @@ CHOICES: dict[str, tuple[tuple[str, str], ...]] = {
     "disk": (("fsync_error", "leader"), ("disk_full", "any"), ("open_error", "any"), ("fsync_error", "any")),
     "damage": (("flipped_bit", "any"), ("lost_name", "any")),
     "wipe": (("wipe", "any"),),
-    "drain": (("drain", "any"),),
     "slow": (("slow", "any"),),
-    "cut-reader": (("part", "any"),),
-    "kill-broker": (("kill_broker", "any"),),
     "cut": (
         *(("partition", "leader"), ("mute", "leader"), ("deafen", "leader"), ("partition", "any")),
         *(("one_way", "leader"), ("one_way", "any")),
     ),
     "clock": (("clock_jump", "any"), ("clock_jump", "leader")),
-    "members": (("leave", "any"), ("leave", "leader")),
-    "transfer": (("transfer", "leader"),),
-    "compact": (("compact", "leader"), ("compact", "any")),
 }
-"""What may be asked for, and the faults and nodes that each stands for, in turn."""
+"""What any protocol may be asked to stand, and the faults and nodes that each stands for, in turn. What only some know
+is said where they are staged (`quorumlog.cluster.stage.Staging`)."""
 
 JOURNALLED = frozenset({"power", "midway", "disk", "damage"})
 """Of these, what nodes keep a journal for."""
@@ -63,7 +58,7 @@ _SYNCS = 2
 """An opening does at least so many."""
 _SLOW = 0.002, 0.038
 """Seconds that a slow process runs, and then stands still."""
-_OWN = frozenset({"drain", "part", "kill_broker", "leave", "transfer", "compact"})
+_CUTS = frozenset({"partition", "mute", "deafen", "one_way"})
 _HOLDS_DOWN = frozenset(
     {
         *("kill", "kill_midway", "wipe", "power_loss", "power_loss_midway", "stop"),
@@ -72,23 +67,23 @@ _HOLDS_DOWN = frozenset(
 )
 
 
-def draw_plan(seed: int, kinds: Sequence[str], nodes: int, duration: float) -> Plan:
-    """Draw a plan for ``duration`` seconds of load: each kind in turn, in a drawn order, at drawn times.
+def draw_plan(seed: int, choices: Choices, nodes: int, duration: float) -> Plan:
+    """Draw a plan for ``duration`` seconds of load: each of the choices in turn, in a drawn order, at drawn times.
 
     A fault lasts between a third of the gap to the next one and a little more than all of it, so that some overlap.
     """
     draw = random.Random(f"{seed} faults")
-    if not kinds or duration <= _FIRST:
+    if not choices or duration <= _FIRST:
         return ()
-    order = list(kinds)
+    order = list(choices)
     draw.shuffle(order)
-    turns = {kind: draw.randrange(len(CHOICES[kind])) for kind in order}
+    turns = {kind: draw.randrange(len(choices[kind])) for kind in order}
     count = max(len(order), round((duration - _FIRST) / _EVERY))
     gap = (duration - _FIRST) / count
     plan = []
     for number in range(count):
         kind = order[number % len(order)]
-        name, who = CHOICES[kind][turns[kind] % len(CHOICES[kind])]
+        name, who = choices[kind][turns[kind] % len(choices[kind])]
         turns[kind] += 1
         target: Target = draw.randrange(nodes) if who == "any" else who
         at = _FIRST + gap * (number + 0.4 * draw.random())
@@ -173,8 +168,6 @@ class Injector:
         elif name == "slow":
             count, slow = self._slow.get(node) or (0, asyncio.create_task(self._slow_down(node)))
             self._slow[node] = count + 1, slow
-        elif name in _OWN:
-            await self._leading.begin_own(name, node)
         elif name == "power_loss":
             self._down[node] += 1
             await self._cluster.lose_power(node, self._draw)
@@ -199,8 +192,10 @@ class Injector:
         elif name == "pause":
             self._paused[node] += 1
             self._cluster.pause(node)
-        else:
+        elif name in _CUTS:
             self._cluster.cut(self._pairs(name, node))
+        else:
+            await self._leading.begin_own(name, node)
 
     async def _start_alone(self, node: int) -> None:
         """Start a node and wait until it answers or has ended, unless another fault keeps it down."""
@@ -226,14 +221,14 @@ class Injector:
             else:
                 slow.cancel()
                 await asyncio.wait([slow])
-        elif name in _OWN:
-            await self._leading.end_own(name, node)
         elif name == "pause":
             self._paused[node] -= 1
             if not self._paused[node]:
                 self._cluster.resume(node)
-        elif name != "clock_jump":
+        elif name in _CUTS:
             self._cluster.mend(self._pairs(name, node))
+        elif name != "clock_jump":
+            await self._leading.end_own(name, node)
 
     async def _slow_down(self, node: int) -> None:
         """Let a process stand still most of the time, until cancelled."""

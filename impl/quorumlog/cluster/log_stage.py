@@ -284,7 +284,17 @@ class LogStage(Stage):
             return None
 
 
+_OWN = {
+    "members": (("leave", "any"), ("leave", "leader")),
+    "transfer": (("transfer", "leader"),),
+    "compact": (("compact", "leader"), ("compact", "any")),
+}
+"""A member is removed, and added again at the end; the leader is asked to hand its leadership on; a node compacts its
+log again and again. A protocol says which of these it stands."""
+
+
 def log_staging(protocol: RealProtocol) -> Staging:
     """How a protocol of a replicated log is staged."""
     groups = protocol.grouped is not None
-    return Staging(name=protocol.name, faults=protocol.faults, make=partial(LogStage, protocol), groups=groups)
+    make = partial(LogStage, protocol)
+    return Staging(name=protocol.name, faults=protocol.faults, make=make, groups=groups, own=_OWN)

@@ -16,7 +16,7 @@ from quorumlog.cluster.processes import ClusterError
 from quorumlog.cluster.register import Register
 from quorumlog.cluster.stage import Setting, Stage
 from quorumlog.cluster.staging import staging
-from quorumlog.faults import plan_to_json
+from quorumlog.faults import Plan, plan_to_json
 from quorumlog.node.recording import HistoryFile
 
 AGREEMENT_SECONDS = 20.0
@@ -55,21 +55,21 @@ async def play(
         raise ClusterError(f"{setting.protocol} runs one group in each process; leave --groups out")
     stage = staged.make(setting, work, register, ended)
     async with stage:
-        await _Run(setting, stage, register, result, report).run()
+        await _Run(setting, stage, staged.plan(setting), register, result, report).run()
         report("stopping the nodes")
     recorder.close()
     report("merging the histories")
     files = [work / "clients.jsonl", *await stage.histories(work)]
-    manifest = Manifest(name=name, made_by=_made_by(setting, stage, command))
+    manifest = Manifest(name=name, made_by=_made_by(setting, stage, staged.plan(setting), command))
     # In a thread, so that an interruption still gets through.
     complete = await asyncio.to_thread(merge_runs, files, output, manifest, Format.JSON_LINES)
     result.events = complete.events
     return result
 
 
-def _made_by(setting: Setting, stage: Stage, command: list[str]) -> dict[str, Any]:
+def _made_by(setting: Setting, stage: Stage, plan: Plan, command: list[str]) -> dict[str, Any]:
     common = {name: getattr(setting, name) for name in ("protocol", "nodes", "groups", "duration", "faults", "clients")}
-    configuration = {**common, **stage.described(), "plan": plan_to_json(setting.plan)}
+    configuration = {**common, **stage.described(), "plan": plan_to_json(plan)}
     return {"command": command, "seed": setting.seed, "configuration": configuration}
 
 
@@ -77,14 +77,20 @@ class _Run:
     """The phases of a run."""
 
     def __init__(
-        self, setting: Setting, stage: Stage, register: Register, result: Result, report: Callable[[str], None]
+        self,
+        setting: Setting,
+        stage: Stage,
+        plan: Plan,
+        register: Register,
+        result: Result,
+        report: Callable[[str], None],
     ) -> None:
         self._setting = setting
         self._stage = stage
         self._register = register
         self._result = result
         self._report = report
-        self._injector = Injector(stage.processes, register, setting.plan, setting.seed, stage)
+        self._injector = Injector(stage.processes, register, plan, setting.seed, stage)
 
     async def run(self) -> None:
         """Go through all phases, one after the other."""

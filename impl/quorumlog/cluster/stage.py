@@ -6,13 +6,13 @@ import asyncio
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 import msgspec
 
-from quorumlog.cluster.faults import draw_plan
+from quorumlog.cluster.faults import CHOICES, Choices, draw_plan
 from quorumlog.cluster.processes import Processes
 from quorumlog.cluster.register import Register
 from quorumlog.faults import Plan
@@ -39,11 +39,6 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     retention: int | None = None
     options: dict[str, Any] = msgspec.field(default_factory=dict)
     groups: int = 1
-
-    @property
-    def plan(self) -> Plan:
-        """The faults, drawn from the seed."""
-        return draw_plan(self.seed, self.faults, self.nodes, self.duration)
 
     def draw(self, what: object) -> random.Random:
         """A stream of random numbers of its own for a part of the run."""
@@ -116,10 +111,21 @@ class Stage(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staging:
-    """How a protocol is staged: ``faults`` (`quorumlog.cluster.faults.CHOICES`) are what a run may do to it, ``make``
-    raises `ClusterError` for a setting that it cannot run with. ``groups``: a process can hold several."""
+    """How a protocol is staged.
+
+    ``faults`` are what a run may do to it: some of `quorumlog.cluster.faults.CHOICES`, and its ``own``, which stand for
+    faults that its stage carries out (`Stage.begin_own`). ``make`` raises `ClusterError` for a setting that it cannot
+    run with. ``groups``: a process can hold several.
+    """
 
     name: str
     faults: tuple[str, ...]
     make: Callable[[Setting, Path, Register, Ended], Stage]
     groups: bool = False
+    own: Choices = field(default_factory=dict)
+
+    def plan(self, setting: Setting) -> Plan:
+        """The faults of a run, drawn from its seed."""
+        choices = {**CHOICES, **self.own}
+        asked = {kind: choices[kind] for kind in setting.faults}
+        return draw_plan(setting.seed, asked, setting.nodes, setting.duration)

@@ -41,7 +41,7 @@ class RealProtocol:
     a default; it refuses bad ones in ``__post_init__`` with ValueError. ``brisk`` are those that suit short runs on one
     machine. ``drive`` makes the driver of one incarnation from what is on the disk, and raises `StorageError` if that
     cannot be used. ``operations`` (`loghistory.schema.Operation`) is what clients may ask in addition to a final read,
-    ``faults`` (`quorumlog.cluster.faults.CHOICES`) what a run may do to its nodes. ``limits`` are those that a judge
+    ``faults`` what a run may do to its nodes (`quorumlog.cluster.stage.Staging`). ``limits`` are those that a judge
     has to know, by name. ``begin`` is called at each start before the log is opened, and raises `StorageError` if what
     the protocol keeps beside it was lost. ``by_default``: it is meant where nothing says which one.
     """

@@ -13,12 +13,21 @@ import msgspec
 from msgspec.structs import replace
 
 from quorumlog.durations import MICROSECOND, MILLISECOND, SECOND, Interval, Pause
-from quorumlog.faults import Fault, FaultMix, Weight
+from quorumlog.faults import Fault, FaultKind, FaultMix, Weight, declare
 from quorumlog.read_path.configuration import ReaderSettings, SequencerSettings, ShardSettings
 from quorumlog.read_path.nodeset import SCOPES, Location
 from quorumlog.simulation.configuration import ClusterConfiguration, ConfigurationError, DiskTiming, Workload
 from quorumlog.simulation.network import Link, Probability
 from quorumlog.simulation.swarm import between
+
+declare(
+    {
+        "part": FaultKind("a reader and half of the shards, these among them, do not hear each other"),
+        "kill_broker": FaultKind("SIGKILL of a node that keeps epochs, metadata and events; restarted at once"),
+        "drain": FaultKind("the copies of these shards go elsewhere; they may have copies again from the end on"),
+        "rot": FaultKind("a copy on each of these shards does not read back as it was written"),
+    }
+)
 
 Few = Annotated[int, msgspec.Meta(ge=1, le=16)]
 

@@ -364,4 +364,9 @@ STAGING = Staging(
         "kill-broker",
     ),
     make=PathStage,
+    own={
+        "drain": (("drain", "any"),),
+        "cut-reader": (("part", "any"),),
+        "kill-broker": (("kill_broker", "any"),),
+    },
 )
