@@ -18,6 +18,9 @@ read_path/reference-failover       asks-in-turn             alter stream_start 1
 read_path/reference-failover       asks-in-turn             drop stream_rewind 0
 read_path/reference-failover       asks-in-turn             alter stream_rewind 2 filter+3
 read_path/reference-failover       asks-in-turn             alter stream_started 10 filter+1
+read_path/reference-losses         asks-in-turn             alter stream_settings 0 node+1
+read_path/reference-losses         acts-in-its-life         alter takes_part 2 f=reader
+read_path/reference-losses         points-only-rise         alter stream_metadata 5 epoch=0
 read_path/reference-losses         asks-in-turn             repeat stream_heard 1000 kind=stream_closed
 read_path/reference-failover       released-after-recovery  drop recover 0
 read_path/reference-failover       released-after-recovery  repeat copy 2 kind=purge

@@ -8,6 +8,10 @@ from loghistory.vocabularies.pull_queries import VOCABULARY as OF_SERVERS
 from loghistory.vocabularies.read_path import VOCABULARY
 
 OWN = {kind.word for kind in VOCABULARY.kinds}
+PARTS = ("shard", "sequencer", "reader")
+PART_OF = dict.fromkeys(("copy", "purge", "trim_point", "ship", "seal"), "shard")
+PART_OF |= dict.fromkeys(("acknowledge", "release", "recover"), "sequencer")
+PART_OF |= {kind: "reader" for kind in OWN if kind.startswith("stream_")}
 DEEDS = {kind.word for kind in OF_SERVERS.kinds} - {"serve"}
 
 
@@ -31,11 +35,12 @@ def acts_in_its_life(history: History) -> Count:
                 began[e.node] = Event({"incarnation": e.incarnation}.items())
                 over.discard(e.node)
                 life = e.incarnation
-            read = began[e.node].op
+            read, part = began[e.node].op, began[e.node].f
+            strange = e.incarnation is not None and e.kind in PART_OF and part in PARTS and part != PART_OF[e.kind]
             named = e.kind.startswith("stream_") and None not in (e.op, read) and e.node not in over
             wrong = e.incarnation is not None and (e.incarnation < life or e.node in over)
             if named or e.incarnation is not None:
-                count += JUDGED + VIOLATED if wrong or (named and e.op != read) else JUDGED
+                count += JUDGED + VIOLATED if wrong or strange or (named and e.op != read) else JUDGED
     return count
 
 

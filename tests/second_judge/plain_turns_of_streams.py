@@ -47,6 +47,10 @@ def points_only_rise(history: History) -> Count:
             count += JUDGED + VIOLATED if known and e.version < known[-1] else JUDGED
             if e.version > max((b.version for b in events if b.kind == "event_log"), default=0):
                 count += resting(history, "event_log")
+        elif e.kind == "stream_metadata" and begun(history, e):
+            known = [b.epoch for b in of_stream(history, e, "stream_metadata")]
+            if known:
+                count += JUDGED + VIOLATED if e.epoch < known[-1] else JUDGED
     return count
 
 
@@ -57,6 +61,11 @@ def asks_in_turn(history: History) -> Count:
         since = begun(history, e)
         if since is None:
             continue
+        if e.kind in ("stream_settings", "stream_metadata", "stream_start", "stream_started"):
+            asked = since.node
+            if None not in (asked, e.node):
+                count += Count() if e.kind.startswith("stream_start") else JUDGED
+                count += VIOLATED if e.node != asked else Count()
         filters = of_stream(history, e, "stream_start", "stream_rewind")
         filters = [b for b in filters if b.kind == "stream_start" or b.f == "done"]
         rewinds = [i for i, b in enumerate(filters) if b.kind == "stream_rewind"]

@@ -1,4 +1,4 @@
-"""Lives of nodes: what a node records is of the life that it last took part in, and of the read that it takes part for.
+"""Lives of nodes: what a node records is of the life that it last took part in, and of the part that it takes there.
 
 Each life has a number (``incarnation``), which most events of the node carry. Of a life whose beginning is not recorded
 nothing is concluded. Source: read-path.md#lives.
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from loghistory.schema import END_KINDS, Kind
-from loghistory.vocabularies.read_path import VOCABULARY
+from loghistory.vocabularies.read_path import VOCABULARY, NodeWord
 
-from ..codes import ENDS, NO_NODE, NULL, code, lookup
+from ..codes import ENDS, NO_NODE, NULL, OTHER, code, lookup, word_code
 from ..columns import Array, Columns, Ints
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
 from ..kernel import kernel
@@ -22,13 +22,15 @@ from .protocol import READ_PATH
 
 LIVES = Check(
     id="acts-in-its-life",
-    rule="What a node records is of the life that it last took part in; it records nothing once that is over, and as a "
-    "reader only of the read that it takes part for.",
+    rule="What a node records is of the life that it last took part in, and what a shard, a sequencer or a reader does "
+    "of one that takes part as such; it records nothing once that is over, and as a reader only of the read that it "
+    "takes part for.",
     source=("read-path.md#lives",),
     fact="an event of a node that names its life or its read, since it took part",
     sentence={
         "life": "Node {node} recorded something of its life {before} in life {now}.",
         "over": "Node {node} recorded something of its life {now}, which was over.",
+        "part": "Node {node} does not take part as what it acted as.",
         "read": "Node {node} takes part for read {now} and recorded something of read {before}.",
     },
     kinds=(Kind.TAKES_PART,),
@@ -39,12 +41,20 @@ _TAKES_PART = code(Kind.TAKES_PART)
 _OWN = frozenset(Kind(kind.word) for kind in VOCABULARY.kinds)
 _IS_OWN = lookup(_OWN)
 _IS_OF_READER = lookup({kind for kind in _OWN if kind.startswith("stream_")})
+_SHARD, _SEQUENCER, _READER = map(word_code, NodeWord)
+_OF_SHARD = (Kind.COPY, Kind.PURGE, Kind.TRIM_POINT, Kind.SHIP, Kind.SEAL)
+_OF_SEQUENCER = (Kind.ACKNOWLEDGE, Kind.RELEASE, Kind.RECOVER)
+_PART_OF = np.full(len(_IS_OWN), OTHER)
+"""As what one takes part that records a kind of event."""
+for _kinds, _part in ((_OF_SHARD, _SHARD), (_OF_SEQUENCER, _SEQUENCER)):
+    _PART_OF[[*map(code, _kinds)]] = _part
+_PART_OF[_IS_OF_READER] = _READER
 _MOST_NODES = 1 << 10
 """Nodes that the loop goes through the events of."""
 _MOST_TURNS = 64
 """Events of a batch that the loop is left for, one by one."""
-_NUMBER, _READ, _OVER = range(3)
-"""What the loop knows of a life: its number, its read, and whether it is over."""
+_NUMBER, _READ, _PART, _OVER = range(4)
+"""What the loop knows of a life: its number, its read, as what it takes part, and whether it is over."""
 
 
 @dataclass(slots=True)
@@ -53,6 +63,7 @@ class _Life:
 
     incarnation: int
     read: int
+    part: int
     seq: int  # by which it began
     over: int = -1  # and ended
 
@@ -75,6 +86,8 @@ def _skim(columns: Columns, at: int, lives: Ints, judged: Ints) -> int:
         if life == NO_NODE:
             continue
         if number > life or (names and (number < life or lives[node, _OVER])):
+            return i
+        if names and lives[node, _PART] != OTHER and _PART_OF[kind] not in (OTHER, lives[node, _PART]):
             return i
         if not lives[node, _OVER] and _IS_OF_READER[kind] and reads[i] != NULL and lives[node, _READ] != NULL:
             if reads[i] != lives[node, _READ]:
@@ -100,11 +113,11 @@ class LivesFold:
 
     def _skimmed(self, columns: Columns) -> Columns:
         """What the loop leaves of some events: nothing, mostly."""
-        lives, judged, at, rows = np.full((_MOST_NODES, 3), NO_NODE), np.zeros(1, np.int64), 0, len(columns.seq)
+        lives, judged, at, rows = np.full((_MOST_NODES, 4), NO_NODE), np.zeros(1, np.int64), 0, len(columns.seq)
         for _ in range(_MOST_TURNS):
             for node, life in self._lives.items():
                 if node < _MOST_NODES:
-                    lives[node] = life.incarnation, life.read, life.over >= 0
+                    lives[node] = life.incarnation, life.read, life.part, life.over >= 0
             at = _skim.compiled(columns, at, lives, judged)
             self._tally.judged += int(judged[0])
             judged[0] = 0
@@ -125,7 +138,8 @@ class LivesFold:
     def _turn(self, columns: Columns, at: int) -> None:
         node, seq, kind = int(columns.node[at]), int(columns.seq[at]), int(columns.kind[at])
         if kind == _TAKES_PART:
-            self._lives[node] = _Life(int(columns.incarnation[at]), int(columns.op[at]), seq)
+            part = int(columns.f[at]) if columns.f[at] in (_SHARD, _SEQUENCER, _READER) else OTHER
+            self._lives[node] = _Life(int(columns.incarnation[at]), int(columns.op[at]), part, seq)
         elif node in self._lives and self._lives[node].over < 0:
             self._lives[node].over = seq
 
@@ -141,7 +155,7 @@ class LivesFold:
             first = int(later[0])
             self._tally.unjudged += 1
             self._piece(columns, node, piece[:first])
-            self._lives[node] = _Life(int(lives[first]), NULL, int(columns.seq[piece[first]]))
+            self._lives[node] = _Life(int(lives[first]), NULL, OTHER, int(columns.seq[piece[first]]))
             self._piece(columns, node, piece[first:])
             return
         names = lives != NO_NODE
@@ -153,13 +167,17 @@ class LivesFold:
             of_read = names
         self._tally.judged += int(np.count_nonzero(names | of_read))
         wrong = names & ((lives < life.incarnation) | (life.over >= 0))
-        for at in np.flatnonzero(wrong | other).tolist():
+        parts = _PART_OF[columns.kind[piece]]
+        strange = names & (parts != OTHER) & (parts != life.part) & (life.part != OTHER)
+        for at in np.flatnonzero(wrong | strange | other).tolist():
             seq, event = int(columns.seq[piece[at]]), life.seq
             said = {"node": node, "now": life.incarnation}
             if names[at] and lives[at] < life.incarnation:
                 self._tally.violation(event, seq, way="life", before=int(lives[at]), **said)
             elif wrong[at]:
                 self._tally.violation(event, life.over, seq, way="over", **said)
+            elif strange[at]:
+                self._tally.violation(event, seq, way="part", node=node)
             else:
                 self._tally.violation(event, seq, way="read", node=node, now=life.read, before=int(reads[at]))
 
@@ -176,7 +194,7 @@ FAMILY = Family(
     "read_path_lives",
     (LIVES,),
     _OWN | END_KINDS,
-    ("node", "process", "incarnation", "op"),
+    ("node", "process", "incarnation", "op", "f"),
     LivesFold,
     READ_PATH,
 )

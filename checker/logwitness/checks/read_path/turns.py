@@ -16,7 +16,7 @@ import numpy as np
 from loghistory.schema import Kind
 from loghistory.vocabularies.read_path import NodeWord, RewindWord, ShardWord
 
-from ..codes import FAULT_WIPE, INVOKE, MAX_OFFSET, REASONS, among, code, codes, word_code
+from ..codes import FAULT_WIPE, INVOKE, MAX_OFFSET, NO_NODE, REASONS, among, code, codes, word_code
 from ..columns import Columns, Ints, groups
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
 from .protocol import F_READ, READ_PATH, epoch_of, shown
@@ -24,14 +24,16 @@ from .protocol import F_READ, READ_PATH, epoch_of, shown
 POINTS = Check(
     id="points-only-rise",
     rule="The trim point and the seal of a shard never fall unless it lost its disk, nor does the number of a life, "
-    "nor the version of the event log that a stream knows; and the log has that version.",
+    "nor the version of the event log, or the epoch, that a stream knows; and the log has that version.",
     source=("read-path.md#points-only-rise", "read-path.md#shard-refuses", "read-path.md#event-log-version"),
-    fact="a trim point, a seal, the number of a life or a known version after another, or a version that is known",
+    fact="a trim point, a seal, the number of a life, a known version or a known epoch after another, or a version "
+    "that is known",
     sentence={
         "trim": "Shard {node} gave up all up to {to}, although it had given up all up to {before}.",
         "seal": "Shard {node} was sealed up to epoch {to}, although it had been sealed up to epoch {before}.",
         "life": "Node {node} takes part as life {to}, after life {before}.",
         "version": "Stream {op} goes by version {to} of the event log, after version {before}.",
+        "epoch": "Stream {op} knows the nodesets of epochs up to {to}, after those up to {before}.",
         "future": "Stream {op} goes by version {to} of the event log, which has no such record yet.",
     },
     columns=("node",),
@@ -40,16 +42,18 @@ POINTS = Check(
 ASKS = Check(
     id="asks-in-turn",
     rule="A stream asks shards from the next LSN to deliver on, by the version of its filter, which grows by one with "
-    "each rewind, once that is due; what answers a START was sent one, and nothing is heard on a closed connection.",
+    "each rewind, once that is due; what answers a START was sent one, nothing is heard on a closed connection, and "
+    "who was asked reads.",
     source=("read-path.md#asks-in-turn", "read-path.md#rewind", "read-path.md#shard-state"),
-    fact="a START, an answer to one, a rewind done, or a connection closed, of a stream of which it is known where it "
-    "began",
+    fact="a START, an answer to one, a rewind done, a connection closed, the settings or the known epochs, of a stream "
+    "of which it is known where it began",
     sentence={
         "from": "Stream {op} asked shard {peer} from {lsn} on, but {due} was to be delivered next.",
         "filter": "Stream {op} went by version {to} of its filter after version {before}.",
         "due": "Stream {op} rewound to version {to} of its filter although no rewind was due.",
         "answer": "Stream {op} was answered by shard {peer} to a START of version {to} of its filter, which it had not "
         "sent.",
+        "reader": "Node {node} recorded something of stream {op}, which node {asked} was asked to read.",
         "closed": "Stream {op} heard from shard {peer} although their connection was closed.",
     },
     kinds=(Kind.INVOKE, Kind.STREAM_START),
@@ -80,10 +84,19 @@ CHECKS = (POINTS, ASKS, RELEASED)
 _OWN = (
     *(Kind.TAKES_PART, Kind.TRIM_POINT, Kind.SEAL, Kind.FAULT, Kind.EVENT_LOG, Kind.RELEASE, Kind.RECOVER),
     *(Kind.STREAM_STATUSES, Kind.STREAM_START, Kind.STREAM_STARTED, Kind.STREAM_REWIND, Kind.STREAM_CLOSED),
-    *(Kind.PURGE, Kind.CRASH, Kind.POWER_LOSS, Kind.STORAGE_ERROR, Kind.INVOKE),
+    *(
+        Kind.STREAM_SETTINGS,
+        Kind.STREAM_METADATA,
+        Kind.PURGE,
+        Kind.CRASH,
+        Kind.POWER_LOSS,
+        Kind.STORAGE_ERROR,
+        Kind.INVOKE,
+    ),
 )
 _TAKES_PART, _TRIM_POINT, _SEAL, _FAULT, _EVENT_LOG, _RELEASE, _RECOVER, *_OF_STREAMS = map(code, _OWN)
-_STATUSES, _START, _STARTED, _REWIND, _CLOSED, _PURGE, *_CUT, _ = _OF_STREAMS
+_STATUSES, _START, _STARTED, _REWIND, _CLOSED, _SETTINGS, _METADATA, _PURGE, *_CUT, _ = _OF_STREAMS
+_BY_READER = frozenset({_SETTINGS, _METADATA, _START, _STARTED})
 _HEARD = (Kind.STREAM_HEARD, Kind.STREAM_STARTED)
 _ARRIVALS = codes(_HEARD)
 _SEQUENCER = word_code(NodeWord.SEQUENCER)
@@ -132,7 +145,9 @@ class _Stream:
     """A stream since it began: what is due, its filter, whom it asked."""
 
     begun: int
+    node: int
     due: _Known
+    epoch: _Known | None = None
     version: _Known | None = None
     filter: _Known | None = None
     rewinds: bool = False
@@ -172,6 +187,8 @@ class TurnsFold:
             e = _Event(*values)
             if e.kind == _START and e.op in own:
                 self._delivers(columns, e.op, own[e.op], place)
+            if e.kind in _BY_READER:
+                self._reads(e)
             if e.kind == _CLOSED:
                 self._closes(e, place)
             elif e.kind == _START:
@@ -240,10 +257,20 @@ class TurnsFold:
         if e.version > self._versions:
             self._points.violation(e.seq, way="future", rests_on=(Kind.EVENT_LOG,), op=e.op, to=e.version)
 
+    def _knows(self, e: _Event) -> None:
+        stream = self._streams.get(e.op)
+        if stream is None:
+            return
+        before, stream.epoch = stream.epoch, _Known(e.epoch, e.seq)
+        if before is not None:
+            self._points.judged += 1
+            if e.epoch < before.number:
+                self._points.violation(before.seq, e.seq, way="epoch", op=e.op, to=e.epoch, before=before.number)
+
     # -- streams -------------------------------------------------------------------------------------------------------
 
     def _begins(self, e: _Event) -> None:
-        self._streams[e.op] = _Stream(e.seq, _Known(e.offset, e.seq))
+        self._streams[e.op] = _Stream(e.seq, e.node, _Known(e.offset, e.seq))
 
     def _asks_shard(self, e: _Event) -> None:
         stream = self._streams.get(e.op)
@@ -271,6 +298,14 @@ class TurnsFold:
             rests_on = () if stream.asked else (Kind.STREAM_START,)
             place = {"op": e.op, "peer": e.peer, "to": e.filter}
             self._asks.violation(stream.begun, e.seq, way="answer", rests_on=rests_on, **place)
+
+    def _reads(self, e: _Event) -> None:
+        """What a stream does is recorded by the node that was asked to read."""
+        stream = self._streams.get(e.op)
+        if stream is not None and NO_NODE not in (stream.node, e.node):
+            self._asks.judged += e.kind in (_SETTINGS, _METADATA)
+            if e.node != stream.node:
+                self._asks.violation(stream.begun, e.seq, way="reader", node=e.node, op=e.op, asked=stream.node)
 
     def _closes(self, e: _Event, place: int) -> None:
         stream = self._streams.get(e.op)
@@ -353,6 +388,8 @@ class TurnsFold:
         _STARTED: _is_answered,
         _REWIND: _rewinds,
         _CLOSED: lambda *_: None,
+        _SETTINGS: lambda *_: None,
+        _METADATA: _knows,
         _PURGE: _purges,
         **dict.fromkeys(_CUT, _ends),
         INVOKE: _begins,
