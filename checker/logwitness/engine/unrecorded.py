@@ -14,19 +14,18 @@ import msgspec
 from loghistory.schema import Kind
 
 from ..checks import all_checks, families
-from ..checks.contract import Check, Outcome, Setting, Verdict, Verdicts
+from ..checks.contract import Check, Outcome, Protocol, Setting, Verdict, Verdicts
 from .doubt import explained
 
 _SHOWN_BY = {
     Kind.TRIM: (Kind.SNAPSHOT, "trim"),
     Kind.COMPACT: (None, "compact"),
-    Kind.TRIM_POINT: (None, "trim_log"),
     Kind.INVOKE: (Kind.OK, None),
     Kind.SEND: (Kind.RECEIVE, None),
     Kind.TERM: (Kind.LEADER, None),
     Kind.APPEND: (Kind.COMMIT, None),
 }
-"""What shows that there were some: events of another kind, or a fault or an operation of this name."""
+"""What shows in any log that there were some: events of another kind, or a fault or an operation of this name."""
 
 
 def unrecorded(found: Verdicts, setting: Setting) -> Verdicts:
@@ -34,7 +33,7 @@ def unrecorded(found: Verdicts, setting: Setting) -> Verdicts:
     seen, words = setting.seen, setting.words
     unsaid = {
         kind
-        for kind, (shows, word) in _SHOWN_BY.items()
+        for kind, (shows, word) in _shown().items()
         if seen.lacks((kind,)) and ((shows and not seen.lacks((shows,))) or (word and words.code(word) in seen.asked))
     }
     due = {kind for shows, kinds in _brought() if not seen.lacks((shows,)) for kind in kinds if seen.lacks((kind,))}
@@ -58,8 +57,17 @@ def _weighed(each: Outcome, unsaid: set[Kind], due: set[Kind]) -> Outcome:
 @cache
 def _brought() -> list[tuple[Kind, frozenset[Kind]]]:
     """What events bring with them, as all protocols declare it."""
-    protocols = {family.protocol for family in families() if family.protocol is not None}
-    return [each for protocol in protocols for each in protocol.brings.items()]
+    return [each for protocol in _protocols() for each in protocol.brings.items()]
+
+
+@cache
+def _shown() -> dict[Kind, tuple[Kind | None, str | None]]:
+    """What shows that there were events of a kind, in any log and by protocol."""
+    return _SHOWN_BY | {kind: (None, word) for protocol in _protocols() for kind, word in protocol.shown.items()}
+
+
+def _protocols() -> set[Protocol]:
+    return {family.protocol for family in families() if family.protocol is not None}
 
 
 @cache

@@ -22,7 +22,10 @@ _WITH_RECORDS = frozenset(
     }
 )
 READ_PATH = Protocol(
-    "read-path", frozenset(Kind(kind.word) for kind in VOCABULARY.kinds), {Kind.STREAM_RECORD: _WITH_RECORDS}
+    "read-path",
+    frozenset(Kind(kind.word) for kind in VOCABULARY.kinds),
+    {Kind.STREAM_RECORD: _WITH_RECORDS},
+    {Kind.TRIM_POINT: Operation.TRIM_LOG},
 )
 
 GAP = {word: word_code(word) for word in GapWord}
