@@ -29,6 +29,8 @@ NeverRewinds(r) == FALSE                                                     \* 
 RewindsOnChange(r) == \E s \in Node : status[s] = "empty" /\ r.log[s] # "empty" \* RewindsOn
 NeverOld(r) == FALSE                                                         \* StatusesOld
 CleanUnnoticed(completed) == emptied                                         \* AfterClean
+EmptyUnsure(stat) == TRUE                                                    \* MayBeEmpty
+DownIsGivenUp(s) == disk[s] # "ok"                                           \* NotComingBack
 LossUnnoticed(lost_at) == emptied                                            \* AfterLoss
 WipedAnswers(s) == "started"                                                 \* Says
 UnavailableDropped(stat) ==                                                  \* InForce

@@ -13,7 +13,7 @@ InitWritten ==
     /\ lng = 0
     /\ seal = [s \in Node |-> 0]
     /\ status = [s \in Node |-> "full"]
-    /\ up = Node /\ losses = 0
+    /\ up = Node /\ losses = 0 /\ forgot = {} /\ hit = {}
     /\ run = [r \in Runs |-> NoRun]
     /\ recovered = 0
     /\ clean = {} /\ releases = {}
@@ -37,7 +37,7 @@ InitOvertaken ==
         /\ clean = {Numbered[4]}
         /\ up = Node \ {Numbered[1], Numbered[4]}
         /\ status = [s \in Node |-> IF s \in up THEN "full" ELSE "unavailable"]
-        /\ losses = 0 /\ recovered = 0 /\ releases = {} /\ got = {}
+        /\ losses = 0 /\ forgot = {} /\ hit = {} /\ recovered = 0 /\ releases = {} /\ got = {}
 (* All of some copyset is lost when the recovery begins.                                                      *)
 InitLost ==
     /\ copyset \in [Esn -> {c \in SUBSET Node : Cardinality(c) = R}]
@@ -48,6 +48,8 @@ InitLost ==
                 IF n \in Esn /\ s \in copyset[n] \ lost THEN Data ELSE Nothing]]
         /\ status = [s \in Node |-> IF s \in lost THEN "under" ELSE "full"]
         /\ up = Node \ lost /\ losses = Cardinality(lost)
+        /\ hit = {n \in Esn : copyset[n] \intersect lost # {}}
+    /\ forgot = {}
     /\ seal = [s \in Node |-> 0] /\ run = [r \in Runs |-> NoRun] /\ recovered = 0
     /\ clean = {} /\ releases = {} /\ got = {}
 Unread == got = {} /\ releases = {}
@@ -65,6 +67,9 @@ Reached ==
 DataBeats(one, other) == one # Nothing /\ one.by < other.by                                \* Beats
 SkipsUnavailable(statuses) ==                                                \* Counted
     [s \in DOMAIN statuses |-> IF statuses[s] = "unavailable" THEN "under" ELSE statuses[s]]
+LossForgotten(statuses) == statuses                                          \* Remembered
+ForgotAreLost(statuses) == Remembered(statuses)                              \* Awaited
+UnsealedWhenBack == 0                                                        \* SealWhenBack
 Unfenced(s, r) == TRUE                                                       \* Fenced
 PlugsAtNonAuth(verdict) == TRUE                                              \* MayPlug
 ReleaseEarly == TRUE                                                         \* MayRelease

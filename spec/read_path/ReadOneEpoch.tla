@@ -195,10 +195,11 @@ Unavailable(s) ==
     /\ Event(s, "unavailable")
     /\ UNCHANGED <<data, emptied, known>>
 
-(* read-path.md#loss-rewinds                                                                                 *)
+(* read-path.md#loss-rewinds, read-path.md#given-up-is-lost                                                  *)
 AfterLoss(lost_at) == lost_at
+NotComingBack(s) == disk[s] = "lost"
 Unrecoverable(s) ==
-    /\ disk[s] = "lost" /\ status[s] = "unavailable"
+    /\ NotComingBack(s) /\ status[s] = "unavailable"
     /\ Event(s, "under")
     /\ emptied' = AfterLoss(version + 1)
     /\ UNCHANGED <<data, known>>
@@ -216,9 +217,14 @@ Rebuild(s, lsn, target) ==
     /\ copyset' = [copyset EXCEPT ![lsn] = (@ \ {s}) \union {target}]
     /\ UNCHANGED <<disk, dirty, acked, released, trim, downs, losses, events, streams, observed, reader>>
 
+(* read-path.md#status-of-events: no record can have all of its copies on shards that are lost, or all of those are  *)
+(* given up.                                                                                                *)
+Rebuilt(stat) == {s \in Node : stat[s] \in {"unavailable", "under"}}
+MayBeEmpty(stat) == ~Replicated(Property, Rebuilt(stat)) \/ \A s \in Node : stat[s] # "unavailable"
+
 (* All donors are done: each that may have data took part, and no copyset that a donor knows names the shard.   *)
 Empty(s) ==
-    /\ status[s] \in {"unavailable", "under"}
+    /\ status[s] \in {"unavailable", "under"} /\ MayBeEmpty(status)
     /\ \A t \in Node \ {s} : disk[t] = "ok" \/ status[t] \in {"under", "empty"}
     /\ \A lsn \in Lsn : s \in copyset[lsn] => Donors(lsn) = {}
     /\ Event(s, "empty")

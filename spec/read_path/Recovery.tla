@@ -15,6 +15,8 @@ VARIABLES
     lng,                           \* all appends up to it are finished
     seal,                          \* the run that each shard is sealed for, 0 for none
     status, up, losses,
+    forgot,                        \* the shards that are back without what they had of the epoch, which nobody else has
+    hit,                           \* the esns that have lost a copy with a disk
     run,                           \* of each run: how far it is, its plan, where that begins, its mutation set, who has done
                                    \* it, and who has heard that all have
     recovered,                     \* the run that has recovered the epoch, 0 for none
@@ -24,7 +26,7 @@ VARIABLES
 
 shards == <<copies, seal, clean, releases>>
 writes == <<copyset, append, lng>>
-nodes == <<status, up, losses>>
+nodes == <<status, up, losses, forgot, hit>>
 vars == <<shards, writes, nodes, run, recovered, got>>
 
 Esn == 1..MaxEsn
@@ -45,10 +47,16 @@ Smallest(S) == CHOOSE x \in S : \A y \in S : y >= x
 Beats(one, other) == one.by > other.by
 (* read-path.md#recovery-digest: a shard that may come back is waited for.                                    *)
 Counted(statuses) == statuses
+(* read-path.md#loss-is-remembered: what a shard says is no evidence of what it had before its disk was lost; it is *)
+(* waited for all the same, since it may have been written to since.                                         *)
+Remembered(statuses) == [s \in DOMAIN statuses |-> IF s \in forgot THEN "under" ELSE statuses[s]]
+Awaited(statuses) == statuses
+(* read-path.md#sealed-when-back: it may have been sealed for every run that there is.                          *)
+SealWhenBack == Largest({seal[t] : t \in Node})
 (* read-path.md#recovery-seal: what is read can no longer change.                                             *)
 Fenced(s, r) == seal[s] = r
 (* read-path.md#recovery-bridge                                                                              *)
-MayPlug(verdict) == verdict # "non-auth"
+MayPlug(verdict) == verdict \in {"complete", "incomplete"}
 (* read-path.md#activation, read-path.md#release-needs-recovery                                              *)
 MayRelease == recovered > 0
 TakesRelease(s) == s \in clean
@@ -108,7 +116,7 @@ Init ==
     /\ lng = 0
     /\ seal = [s \in Node |-> 0]
     /\ status = [s \in Node |-> "full"]
-    /\ up = Node /\ losses = 0
+    /\ up = Node /\ losses = 0 /\ forgot = {} /\ hit = {}
     /\ run = [r \in Runs |-> NoRun]
     /\ recovered = 0
     /\ clean = {} /\ releases = {}
@@ -138,21 +146,36 @@ Down(s) ==
     /\ s \in up /\ Cardinality(Node \ up) < MaxDowns
     /\ up' = up \ {s}
     /\ status' = [status EXCEPT ![s] = "unavailable"]
-    /\ UNCHANGED <<shards, writes, losses, run, recovered, got>>
+    /\ UNCHANGED <<shards, writes, losses, forgot, hit, run, recovered, got>>
 
 Back(s) ==
     /\ s \notin up /\ status[s] = "unavailable"
     /\ up' = up \union {s}
     /\ status' = [status EXCEPT ![s] = "full"]
     /\ seal' = [seal EXCEPT ![s] = SealAtRestart(@)]
-    /\ UNCHANGED <<copies, clean, releases, writes, losses, run, recovered, got>>
+    /\ UNCHANGED <<copies, clean, releases, writes, losses, forgot, hit, run, recovered, got>>
 
 Lose(s) ==
     /\ s \notin up /\ status[s] = "unavailable" /\ losses < MaxLosses
     /\ copies' = [copies EXCEPT ![s] = [n \in Places |-> Nothing]]
     /\ status' = [status EXCEPT ![s] = "under"]
     /\ losses' = losses + 1
-    /\ UNCHANGED <<seal, clean, releases, writes, up, run, recovered, got>>
+    /\ hit' = hit \union {n \in Esn : copies[s][n].kind = "data"}
+    /\ UNCHANGED <<seal, clean, releases, writes, up, forgot, run, recovered, got>>
+
+(* A shard is back with a new disk, once nobody who is there has a copy that names it, and all that may be lost is  *)
+(* given up, if any record can have had all of its copies there (read-path.md#status-of-events).                 *)
+Gone == {s \in Node : status[s] \in {"unavailable", "under"}}
+GivenUp == Replicated(Property, Gone)
+Return(s) ==
+    /\ status[s] = "under" /\ (GivenUp => \A t \in Gone : status[t] = "under")
+    /\ \A n \in Esn, t \in up : s \in copyset[n] => copies[t][n].kind # "data"
+    /\ up' = up \union {s}
+    /\ status' = [status EXCEPT ![s] = "full"]
+    /\ forgot' = IF GivenUp THEN forgot \union Gone ELSE forgot
+    /\ seal' = [seal EXCEPT ![s] = SealWhenBack]
+    /\ clean' = clean \ {s} /\ releases' = releases \ {s}
+    /\ UNCHANGED <<copies, writes, losses, hit, run, recovered, got>>
 
 -------------------------------------------------------------------------------------------
 Seal(s, r) ==
@@ -163,12 +186,13 @@ Seal(s, r) ==
 (* The digest of the sealed shards, all of which can be written to; from is the largest lng that they know of.  *)
 Digest(r, from) ==
     LET digest == {s \in up : Fenced(s, r)}
-        verdict == Verdict(Property, Counted(status), digest)
+        verdict == Verdict(Property, Counted(Awaited(status)), digest)
+        certain == Verdict(Property, Counted(Remembered(status)), digest)
     IN  /\ run[r].phase = "none" /\ recovered = 0 /\ digest # {}
         /\ from \in {0, lng} /\ MayGoOn(verdict, digest)
         /\ \E chosen \in SUBSET digest :
             /\ Cardinality(chosen) = Enough(Cardinality(digest))
-            /\ run' = [run EXCEPT ![r] = [phase |-> "mutate", plan |-> Plan(digest, from, verdict, r), from |-> from,
+            /\ run' = [run EXCEPT ![r] = [phase |-> "mutate", plan |-> Plan(digest, from, certain, r), from |-> from,
                                           set |-> digest, chosen |-> chosen, done |-> {}, told |-> {}]]
         /\ UNCHANGED <<shards, writes, nodes, recovered, got>>
 
@@ -212,7 +236,7 @@ Show(s, n) ==
     /\ UNCHANGED <<shards, writes, nodes, run, recovered>>
 
 Next ==
-    \/ \E s \in Node : Down(s) \/ Back(s) \/ Lose(s) \/ Release(s)
+    \/ \E s \in Node : Down(s) \/ Back(s) \/ Lose(s) \/ Return(s) \/ Release(s)
     \/ \E s \in Node, n \in Esn : Store(s, n)
     \/ \E s \in Node, n \in Places : Show(s, n)
     \/ \E n \in Esn : Acknowledge(n) \/ Abort(n)
@@ -225,7 +249,7 @@ Next ==
 Holding(n) == {s \in Node : copies[s][n].kind = "data"}
 
 (* read-path.md#acknowledged-not-lost: what no disk has lost is there.                                        *)
-AcknowledgedNotLost == losses = 0 => \A n \in Acked : Cardinality(Holding(n)) >= R
+AcknowledgedNotLost == \A n \in Acked \ hit : Cardinality(Holding(n)) >= R
 
 (* read-path.md#bridge-hides-nothing, and no hole, also over what disks have lost.                             *)
 BridgeHidesNothing ==

@@ -49,12 +49,19 @@ PlanOf(digest, low, verdict, r) ==
     IF Given.base + low = 0 /\ \A n \in Places : WinnerOf(digest, n) = Nothing THEN NoRun.plan
     ELSE Plan(digest, low, verdict, r)
 
+(* Shards that were lost once may be back without what they had of the epoch (read-path.md#loss-is-remembered); which *)
+(* of them, is not recorded.                                                                                 *)
+WereLost == {s \in Given.shards : \E statuses \in known : statuses[s] = "under"}
+Without(statuses, gone) == [s \in DOMAIN statuses |-> IF s \in gone THEN "under" ELSE statuses[s]]
+
 (* The plans that a run may have made by now; done: from where on it read the epoch.                          *)
 VerdictOf(digest, statuses) == Verdict(Property, Counted(ByAnswers(statuses, digest)), digest)
+CertainOf(digest, statuses, gone) == Verdict(Property, Without(Counted(ByAnswers(statuses, digest)), gone), digest)
 Planned(r) ==
-    {[phase |-> "mutate", plan |-> PlanOf(each[1], each[3], VerdictOf(each[1], each[2]), r), set |-> each[1],
+    {[phase |-> "mutate", plan |-> PlanOf(each[1], each[3], CertainOf(each[1], each[2], each[4]), r), set |-> each[1],
       chosen |-> {}, done |-> {each[3]}] :
-        each \in {<<digest, statuses, low>> \in (SUBSET Answerable(r)) \X known \X Given.froms[r] :
+        each \in {<<digest, statuses, low, gone>> \in
+                (SUBSET Answerable(r)) \X known \X Given.froms[r] \X SUBSET WereLost :
             digest # {} /\ MayGoOn(VerdictOf(digest, statuses), digest)}}
 (* What it goes by: the plan that it has, or, if what it does does not follow from that, another one.          *)
 Plans(r, Fits(_)) == IF run[r].phase # "none" /\ Fits(run[r]) THEN {run[r]} ELSE {made \in Planned(r) : Fits(made)}
@@ -181,6 +188,7 @@ TraceInit ==
     /\ run = [r \in Runs |-> NoRun]
     /\ recovered = 0 /\ clean = {}
     /\ copyset = <<>> /\ append = <<>> /\ lng = 0 /\ status = <<>> /\ up = {} /\ losses = 0
+    /\ forgot = {} /\ hit = {}
     /\ releases = {} /\ got = {}
 
 TraceNext ==
@@ -207,5 +215,6 @@ TraceResume ==                     \* at the event of TraceData, in the state of
     /\ recovered = Before.recovered /\ disk = Before.disk /\ before = Before.before /\ known = Before.known
     /\ above = Before.above /\ released = Before.released
     /\ copyset = <<>> /\ append = <<>> /\ lng = 0 /\ status = <<>> /\ up = {} /\ losses = 0
+    /\ forgot = {} /\ hit = {}
     /\ releases = {} /\ got = {}
 ===========================================================================================

@@ -85,3 +85,23 @@ def test_one_donor_that_is_not_sure_of_all_is_enough_not_to_be() -> None:
     lost, drained = LogRecord(Word.UNRECOVERABLE, 0), LogRecord(Word.DRAIN, 1)
     with_one_drained = a_log(lost, drained, done(1, 2), done(2, 2), unsure)
     assert [with_one_drained.statuses[shard] for shard in (0, 1)] == [AUTHORITATIVE_EMPTY] * 2  # which loses nothing
+
+
+def test_who_was_given_up_may_have_had_what_nobody_else_has() -> None:
+    """Of the epochs that have begun when it becomes empty (read-path.md#loss-is-remembered)."""
+    lost = [LogRecord(Word.UNRECOVERABLE, shard) for shard in (0, 1)]
+    unsure = [LogRecord(Word.DONE, donor, donor, 2, authoritative=False) for donor in (2, 3)]
+    for ends, forgotten in (([done(2, 2), done(3, 2)], {}), (unsure, {0: 5, 1: 5})):
+        log = a_log(*lost)
+        for end in ends:
+            log.fold(end, 5)
+        log.fold(LogRecord(Word.ACKNOWLEDGE, 0), 6)
+        assert log.forgotten == forgotten
+
+
+def test_a_drained_shard_had_nothing_that_nobody_else_has() -> None:
+    """It is a donor itself, whatever others that are given up had."""
+    log = a_log(LogRecord(Word.DRAIN, 0), LogRecord(Word.UNRECOVERABLE, 1))
+    for donor in (0, 2, 3):
+        log.fold(LogRecord(Word.DONE, donor, donor, 2, authoritative=False), 5)
+    assert log.forgotten == {1: 5}

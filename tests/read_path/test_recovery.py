@@ -12,13 +12,14 @@ from quorumlog.protocol import load
 from quorumlog.read_path import messages as m
 from quorumlog.read_path.configuration import SequencerSettings
 from quorumlog.read_path.core import Role
-from quorumlog.read_path.events import SetClean
+from quorumlog.read_path.events import SetClean, StatusesLearned
 from quorumlog.read_path.nodeset import Nodeset
 from quorumlog.read_path.records import BRIDGE, DRAINED, HOLE, UNDER_REPLICATED, Copy, new_copy
 from quorumlog.read_path.recovery import Recovery
 from quorumlog.read_path.rules import FULLY_AUTHORITATIVE, REFERENCE, UNDERREPLICATION, lsn_of
 
 NODESET = Nodeset({"NODE": 2}, {number: ("", "", "", "", f"N{number}") for number in range(4)})
+ALL_WELL = StatusesLearned(1, dict.fromkeys(NODESET.shards, FULLY_AUTHORITATIVE), 0)
 HERE = (0, 1, 2)
 """The shards that answer; shard 3 has its data and is down."""
 
@@ -29,7 +30,7 @@ def written(mutant: str | None, here: tuple[int, ...] = HERE, lost: tuple[int, .
     sequencer = protocol.core(Role.SEQUENCER, SequencerSettings())
     recovery = Recovery(1, {1: NODESET}, SequencerSettings(), sequencer.rules)
     statuses = dict.fromkeys(NODESET.shards, FULLY_AUTHORITATIVE) | dict.fromkeys(lost, UNDERREPLICATION)
-    recovery.statuses_changed(statuses, frozenset(lost))
+    recovery.statuses_changed(StatusesLearned(1, statuses, 0, frozenset(lost)))
     recovery.begin()
     copy = new_copy(lsn_of(1, 1), (0, 1), b"12345678", wave=1)
     effects: list[Effect] = []
@@ -70,7 +71,7 @@ def test_one_that_asks_for_an_f_majority_never_does() -> None:
 def settled(*copies: Copy) -> dict[int, Copy]:
     """What a recovery stores at each LSN, if each shard has one of these copies."""
     recovery = Recovery(3, {1: NODESET}, SequencerSettings(), REFERENCE)
-    recovery.statuses_changed(dict.fromkeys(NODESET.shards, FULLY_AUTHORITATIVE), frozenset())
+    recovery.statuses_changed(ALL_WELL)
     recovery.begin()
     effects: list[Effect] = []
     for shard in NODESET.shards:
@@ -110,7 +111,7 @@ def test_what_is_damaged_does_not_win() -> None:
 def test_answers_to_an_attempt_that_was_given_up_do_not_count() -> None:
     """Nothing came of what was written: the shards are read again, and then answers to what was asked before come."""
     recovery = Recovery(1, {1: NODESET}, SequencerSettings(), REFERENCE)
-    recovery.statuses_changed(dict.fromkeys(NODESET.shards, FULLY_AUTHORITATIVE), frozenset())
+    recovery.statuses_changed(ALL_WELL)
     recovery.begin()
     copy = new_copy(lsn_of(1, 1), (0, 1), b"12345678", wave=1)
     digests = {shard: (copy,) if shard in copy.copyset else () for shard in NODESET.shards}
@@ -144,7 +145,7 @@ def test_answers_to_an_attempt_that_was_given_up_do_not_count() -> None:
 def test_the_largest_known_good_lsn_counts() -> None:
     """Source: read-path.md#recovery-seal."""
     recovery = Recovery(1, {1: NODESET}, SequencerSettings(), REFERENCE)
-    recovery.statuses_changed(dict.fromkeys(NODESET.shards, FULLY_AUTHORITATIVE), frozenset())
+    recovery.statuses_changed(ALL_WELL)
     recovery.begin()
     effects: list[Effect] = []
     for shard, good in enumerate((3, 7, 0, 5)):
@@ -156,14 +157,14 @@ def test_the_largest_known_good_lsn_counts() -> None:
         effects += recovery.received(shard, m.DigestAnswer(1, 1, (copy,) if shard in copy.copyset else ()))
     stored = [each.message for each in effects if isinstance(each, Send) and isinstance(each.message, m.Store)]
     assert {each.copy.lng for each in stored} == {lsn_of(1, 7)}
-    effects = recovery.statuses_changed(dict.fromkeys(NODESET.shards, FULLY_AUTHORITATIVE), frozenset({3}))
+    effects = recovery.statuses_changed(replace(ALL_WELL, leaving=frozenset({3})))
     again = [each.message for each in effects if isinstance(each, Send) and isinstance(each.message, m.Digest)]
     assert {each.lng for each in again} == {lsn_of(1, 7)}
 
 
 def with_one_that_leaves(effects_of: Recovery, leaving: frozenset[int]) -> list[Effect]:
     """What a recovery does when all have answered; shard 3 has what nobody acknowledged."""
-    effects_of.statuses_changed(dict.fromkeys(NODESET.shards, FULLY_AUTHORITATIVE), leaving)
+    effects_of.statuses_changed(replace(ALL_WELL, leaving=leaving))
     effects_of.begin()
     copy = new_copy(lsn_of(1, 1), (2, 3), b"12345678")
     effects: list[Effect] = []
@@ -194,7 +195,7 @@ def test_a_recovery_reads_again_at_once_when_a_shard_begins_to_leave() -> None:
     recovery = Recovery(1, {1: NODESET}, SequencerSettings(), REFERENCE)
     with_one_that_leaves(recovery, frozenset())
     statuses = dict.fromkeys(NODESET.shards, FULLY_AUTHORITATIVE) | {2: UNDERREPLICATION}
-    effects = recovery.statuses_changed(statuses, frozenset({2}))
+    effects = recovery.statuses_changed(StatusesLearned(2, statuses, 0, frozenset({2})))
     asked = [each.message for each in effects if isinstance(each, Send)]
     assert m.Digest(1, 1, 0, 2) in asked
 
@@ -225,3 +226,32 @@ def test_a_run_that_cleans_in_vain_was_overtaken() -> None:
     recovery.begin()
     recovery.received(0, m.Cleaned(1, 1, m.StoreAnswer.SEALED, 1))
     assert recovery.preempted
+
+
+def read_behind(*, forgotten: dict[int, int], version: int = 1) -> tuple[Recovery, list[Effect]]:
+    """A recovery of a record that is left, by shards two of which are back without their data, by a newer version."""
+    recovery = Recovery(1, {1: NODESET}, SequencerSettings(), REFERENCE)
+    recovery.statuses_changed(replace(ALL_WELL, forgotten=forgotten))
+    recovery.begin()
+    copy = new_copy(lsn_of(1, 1), (2, 3), b"12345678", wave=1)
+    for shard in NODESET.shards:
+        recovery.received(shard, m.Sealed(1, m.StoreAnswer.OK, 1, {1: 0}))
+    effects: list[Effect] = []
+    for shard in NODESET.shards:
+        copies = (copy,) if shard in copy.copyset else ()
+        effects += recovery.received(shard, m.DigestAnswer(1, 1, copies, 1, version))
+    return recovery, effects
+
+
+def test_behind_a_loss_there_is_no_bridge() -> None:
+    """Two shards may have had records that nobody else has. Source: read-path.md#loss-is-remembered."""
+    assert stores(read_behind(forgotten={0: 1, 1: 1})[1]) == {lsn_of(1, 1)}
+    assert stores(read_behind(forgotten={0: 0, 1: 0})[1]) == {lsn_of(1, 1), lsn_of(1, 2)}
+
+
+def test_what_a_shard_says_counts_when_the_event_log_is_known_that_it_knows() -> None:
+    """The sequencer has not heard that it is back without its data. Source: read-path.md#loss-is-remembered."""
+    recovery, effects = read_behind(forgotten={}, version=4)
+    assert stores(effects) == set()
+    effects = recovery.statuses_changed(replace(ALL_WELL, version=4, forgotten={0: 1, 1: 1}))
+    assert stores(effects) == {lsn_of(1, 1)}

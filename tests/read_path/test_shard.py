@@ -503,3 +503,15 @@ def test_what_is_on_a_disk_is_all_there_in_as_few_changes() -> None:
     told = [(c.copies, c.clean, c.last_clean, c.attempts, c.sealed, c.trim_point, c.intact) for c in (first, again)]
     assert told[0] == told[1]
     assert told[0][2:] == (2, {(3, 3): 2}, 3, lsn_of(1, 4), True)
+
+
+def test_who_is_back_without_its_data_is_sealed_for_every_epoch_but_the_newest() -> None:
+    """What it was sealed for before went with the disk. Source: read-path.md#sealed-when-back."""
+    shard = ShardCore(0, LOCATIONS)
+    statuses = dict.fromkeys(LOCATIONS, FULLY_AUTHORITATIVE) | {0: AUTHORITATIVE_EMPTY}
+    effects = shard.handle(0, StatusesLearned(4, statuses, 1, frozenset({0}), epoch=3))
+    (back,) = [each for each in effects if isinstance(each, Persist)]
+    assert back.change == Change(intact=True, sealed=2)
+    shard.handle(0, Persisted(back.ticket))
+    shard.handle(0, StatusesLearned(5, dict.fromkeys(LOCATIONS, FULLY_AUTHORITATIVE), 1, epoch=3))
+    assert [stored(shard, epoch, 1) for epoch in (2, 3)] == [m.StoreAnswer.SEALED, m.StoreAnswer.OK]

@@ -26,7 +26,10 @@ from quorumlog.read_path.shard import ShardCore
 from quorumlog.simulation.configuration import DiskTiming
 from quorumlog.simulation.network import Link
 
-_LOSING = ("losses", "losses-in-scd", "late-rewinds", "long-grace", "rack-away", "lost-in-turn", "said-in-pieces")
+_LOSING = (
+    *("losses", "losses-in-scd", "late-rewinds", "long-grace", "rack-away", "lost-in-turn", "said-in-pieces"),
+    *("back-without", "asleep-and-lost"),
+)
 
 
 @pytest.mark.slow

@@ -181,6 +181,8 @@ CHOSEN = {
     "lost-in-turn": (0, 2000),
     "said-in-pieces": (0, 1100),
     "long-grace": (0, 2500),
+    "back-without": (0, 1300),
+    "asleep-and-lost": (0, 2500),
 }
 """The seeds of runs of the read path that show what others do not, and how long they last, in milliseconds."""
 

@@ -169,8 +169,8 @@ def acknowledged_not_lost(history: History) -> Count:
     count = Count(judged=sum(enough.get(e.offset, e.seq) < e.seq for e in given))
     for gap in passed(history, ("hole", "dataloss")):
         if gap.covers:
-            unknown = not gap.ever or (gap.rotten and gap.by_record)
-            count += UNJUDGED if unknown else judged(gap.owed) + (Count() if gap.owed else EXCUSED)
+            unknown, wrong = not gap.ever or (gap.rotten and gap.by_record), gap.owed or gap.e.f == "hole"
+            count += UNJUDGED if unknown else judged(wrong) + (Count() if wrong else EXCUSED)
         elif min(enough.values(), default=gap.e.seq) >= gap.e.seq:
             count += UNJUDGED
     return count

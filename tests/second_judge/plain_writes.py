@@ -93,7 +93,10 @@ def left_open(history: History, e: Event, copies: list[Event]) -> bool:
     declared = nodeset_of(history, e.epoch << 32, e.seq)
     if declared is None or last <= e.epoch << 32:
         return False
-    unread = {int(shard) for shard in declared["locations"]} & {*range(63)} - within(e.shards)
+    logged = [b for b in history.events if b.kind == "event_log" and b.seq < e.seq]
+    without = {b.node for b in history.events if loses(b) and b.seq < e.seq}
+    without |= {shard for b in logged for shard, status in statuses(b).items() if status == 1}
+    unread = {int(shard) for shard in declared["locations"]} & {*range(63)} - (within(e.shards) - without)
     return not satisfied(declared, unread)  # no record can have all its copies there
 
 

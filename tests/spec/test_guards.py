@@ -49,7 +49,7 @@ LARGER = {
     "FlushedRaft.FollowerAppend: HoldsPrevious(n, end)": "raft-divergence-behind",
     "Membership.ChangeVoters: MayChange(Len(log[n]), commit[n])": "membership",
     "Snapshots.Install: s.term >= term[n]": "snapshots-summed",
-    'ReadOneEpoch.Unrecoverable: disk[s] = "lost"': "read-two-away",
+    "ReadOneEpoch.Unrecoverable: NotComingBack(s)": "read-two-away",
     "ReadOneEpoch.Write: \\A s \\in c : TakesWrites(s)": "read-written-loss",
     'ReadOneEpoch.Ship: Says(s) = "started"': "read-one-loss",
     "ReadOneEpoch.MayIssue: ~StatusesOld(r)": "read-one-loss",

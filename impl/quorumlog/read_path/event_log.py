@@ -52,7 +52,8 @@ class EventLog:
     """What follows from the records so far. ``plan`` is the version since which donors do what they do.
 
     ``given_up``: donors began anew before all was done, so that copies of a record may name different copysets for good
-    (read-path.md#rebuilding-donors).
+    (read-path.md#rebuilding-donors). ``forgotten``: by shard the newest epoch of which it may have had records that
+    nobody else has (read-path.md#loss-is-remembered).
     """
 
     def __init__(
@@ -62,11 +63,12 @@ class EventLog:
     ) -> None:
         self.shards, self.version, self.plan, self.completed = shards, 0, 0, 0
         self.given_up = False
+        self.forgotten: dict[int, int] = {}
         self._status = status
         self._lost: dict[int, _Lost] = {}
 
-    def fold(self, record: LogRecord) -> None:
-        """Take the next record; one that says nothing new counts as a version all the same."""
+    def fold(self, record: LogRecord, epoch: int = 0) -> None:
+        """Take the next record, when ``epoch`` is the newest; one that says nothing new is a version all the same."""
         self.version += 1
         lost, under_way = self._lost.get(record.shard), bool(self.rebuilt)
         match record.word:
@@ -90,7 +92,7 @@ class EventLog:
                 for each in self._lost.values():
                     if not each.empty:
                         each.donors[record.donor] = record.authoritative
-        self._settle()
+        self._settle(epoch)
 
     def _plan_anew(self, under_way: bool) -> None:
         self.plan = self.version
@@ -99,12 +101,15 @@ class EventLog:
             if not each.empty:
                 each.donors.clear()
 
-    def _settle(self) -> None:
+    def _settle(self, epoch: int) -> None:
         """Note which rebuildings are complete now: such a shard is empty until it is acknowledged."""
         for shard, each in self._lost.items():
-            if not each.empty and self._status(self._rebuilding(shard)) == AUTHORITATIVE_EMPTY:
+            rebuilding = self._rebuilding(shard)
+            if not each.empty and self._status(rebuilding) == AUTHORITATIVE_EMPTY:
                 each.empty = True
                 self.completed += 1
+                if not (rebuilding.authoritatively or each.drain):
+                    self.forgotten[shard] = epoch
 
     def _rebuilding(self, shard: int) -> Rebuilding:
         lost = self._lost[shard]

@@ -23,7 +23,8 @@ class StatusesLearned(Event, frozen=True):
 
     ``leaving``: the shards that no copyset may have; ``rebuilt``: those of them whose copies are to be made anew, since
     version ``plan``; ``given_up``: such a plan was once given up; ``drained``: those that leave until somebody says
-    that they are back.
+    that they are back; ``forgotten``: by shard the newest epoch of which it may have had records that nobody else has;
+    ``epoch``: the newest that has begun.
     """
 
     version: int
@@ -34,6 +35,8 @@ class StatusesLearned(Event, frozen=True):
     plan: int = 0
     given_up: bool = False
     drained: frozenset[int] = frozenset()
+    forgotten: Mapping[int, int] = msgspec.field(default_factory=dict)
+    epoch: int = 0
 
 
 class NodesetsLearned(Event, frozen=True):

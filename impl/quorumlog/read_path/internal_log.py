@@ -72,7 +72,7 @@ class InternalLog:
             case Shown(epoch=epoch) if self.shown < epoch <= self.epoch:
                 self.shown = epoch
             case Logged(record=entry):
-                self.event_log.fold(entry)
+                self.event_log.fold(entry, self.epoch)
             case _:
                 return False
         return True
@@ -108,5 +108,14 @@ class InternalLog:
         """The event log as it is now."""
         log = self.event_log
         return StatusesLearned(
-            log.version, log.statuses, log.completed, log.leaving, log.rebuilt, log.plan, log.given_up, log.drained
+            log.version,
+            log.statuses,
+            log.completed,
+            log.leaving,
+            log.rebuilt,
+            log.plan,
+            log.given_up,
+            log.drained,
+            dict(log.forgotten),
+            self.epoch,
         )

@@ -185,12 +185,16 @@ class Digest(Message, frozen=True):
 
 
 class DigestAnswer(Message, frozen=True):
-    """The answer to DIGEST: the shard's copies of ``epoch``. Source: read-path.md#recovery-digest."""
+    """The answer to DIGEST: the shard's copies of ``epoch``; ``version``: that of the event log, as it knows it.
+
+    Source: read-path.md#recovery-digest, read-path.md#loss-is-remembered.
+    """
 
     run: int
     epoch: int
     copies: tuple[Copy, ...]
     attempt: int = 1
+    version: int = 0
 
 
 class Clean(Message, frozen=True):

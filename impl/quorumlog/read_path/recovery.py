@@ -15,7 +15,7 @@ from quorumlog.events import CancelTimer, Effect, Note, Send, SetTimer
 from quorumlog.read_path import messages as m
 from quorumlog.read_path import rules as r
 from quorumlog.read_path.configuration import SequencerSettings
-from quorumlog.read_path.events import SetClean
+from quorumlog.read_path.events import SetClean, StatusesLearned
 from quorumlog.read_path.messages import StoreAnswer
 from quorumlog.read_path.nodeset import Nodeset
 from quorumlog.read_path.placement import chosen
@@ -31,6 +31,7 @@ class _Epoch:
     """The epoch being recovered, as far as it is: who sent its copies, what is to be written, who has stored it."""
 
     lng: int = 0
+    version: int = 0  # of the event log, the newest that came with a digest
     digests: dict[int, tuple[Copy, ...]] = field(default_factory=dict)
     graced: bool = False
     mutation_set: tuple[int, ...] = ()
@@ -47,7 +48,7 @@ class _Epoch:
 class Recovery:
     """One run over ``nodesets``, those of the epochs to be recovered. ``preempted``: a later run has sealed.
 
-    Its methods return effects. ``statuses`` are those of the event log.
+    Its methods return effects. ``statuses`` and ``forgotten`` are those of the event log, up to ``version``.
     """
 
     def __init__(self, run: int, nodesets: Mapping[int, Nodeset], settings: SequencerSettings, rules: Rules) -> None:
@@ -55,6 +56,8 @@ class Recovery:
         self.preempted = False
         self.statuses: Mapping[int, int] = {}
         self.leaving: frozenset[int] = frozenset()
+        self.forgotten: Mapping[int, int] = {}
+        self.version = 0
         self._nodesets = dict(sorted(nodesets.items()))
         self._known_good: dict[int, dict[int, int]] = {}  # by shard that is sealed
         self._epoch = _Epoch()
@@ -100,10 +103,11 @@ class Recovery:
             self._go_on()
         return self._effects
 
-    def statuses_changed(self, statuses: Mapping[int, int], leaving: frozenset[int]) -> list[Effect]:
+    def statuses_changed(self, learned: StatusesLearned) -> list[Effect]:
         """The event log says more; what is being written is begun anew (read-path.md#recovery-clean)."""
         self._effects = []
-        changed, self.statuses, self.leaving = leaving != self.leaving, statuses, leaving
+        changed, self.statuses, self.leaving = learned.leaving != self.leaving, learned.statuses, learned.leaving
+        self.forgotten, self.version = learned.forgotten, learned.version
         if not self.done:
             if changed and self._epoch.phase in ("mutate", "clean"):
                 self._read_again()
@@ -125,9 +129,9 @@ class Recovery:
                     self._known_good[shard] = message.known_good
                     if each.phase == "digest":
                         self._ask()
-            case m.DigestAnswer(run, epoch, copies, attempt) if run == self.run and epoch == self.epoch:
+            case m.DigestAnswer(run, epoch, copies, attempt, version) if run == self.run and epoch == self.epoch:
                 if each.phase == "digest" and attempt == each.attempt:
-                    each.digests[shard] = copies
+                    each.digests[shard], each.version = copies, max(version, each.version)
             case m.Stored(lsn, wave, run, answer, sealed) if run == self.run:
                 if answer is StoreAnswer.OK and wave == each.attempt:
                     each.targets.get(lsn, set()).discard(shard)
@@ -182,12 +186,15 @@ class Recovery:
     def _sealed(self) -> list[int]:
         return [shard for shard in self._nodeset.shards if shard in self._known_good]
 
-    def _verdict(self, answered: Mapping[int, Any] | list[int]) -> int:
+    def _verdict(self, answered: Mapping[int, Any] | list[int], certain: bool = False) -> int:
+        """Whether enough have answered; ``certain``: to tell what was never there (read-path.md#loss-is-remembered)."""
         shards = self._nodeset.shards
         statuses = {s: self.rules.digest_status(self.statuses.get(s, r.FULLY_AUTHORITATIVE)) for s in shards}
         heard = {shard: shard in answered for shard in shards}
         # Whoever answers has its data, whatever the event log says yet.
         statuses |= {s: r.FULLY_AUTHORITATIVE for s in shards if heard[s] and statuses[s] != r.AUTHORITATIVE_EMPTY}
+        if certain:
+            statuses = {s: self.rules.remembered(statuses[s], self.forgotten.get(s, 0), self.epoch) for s in shards}
         return self.rules.f_majority_verdict(self._nodeset.scopes, shards, statuses, heard)
 
     def _can_store(self, shards: Mapping[int, Any] | list[int]) -> bool:
@@ -220,6 +227,8 @@ class Recovery:
     def _end_digest(self) -> None:
         """Source: read-path.md#recovery-digest."""
         each = self._epoch
+        if each.version > self.version:
+            return  # whoever answered may be back without its data
         verdict = self._verdict(each.digests)
         can_store = self._can_store(each.digests)
         if not self.rules.recovery_may_go_on(verdict, can_store):
@@ -227,7 +236,7 @@ class Recovery:
         if verdict == r.INCOMPLETE and not each.graced:
             self._effects.append(SetTimer("recovery grace", self.settings.grace))
             return
-        writes = self._settled(verdict)
+        writes = self._settled(self._verdict(each.digests, certain=True))
         if writes and not can_store:
             return
         each.mutation_set = tuple(shard for shard in each.digests if shard not in self.leaving)

@@ -350,6 +350,16 @@ def digest_status(status: int) -> int:
     return status
 
 
+def remembered(status: int, forgotten: int, epoch: int) -> int:
+    """Return the status that the recovery of an epoch counts a shard with that may be back without its records of it.
+
+    ``forgotten``: the newest epoch of which it may have had records that nobody else has.
+
+    Source: read-path.md#loss-is-remembered.
+    """
+    return UNDERREPLICATION if forgotten >= epoch else status
+
+
 def recovery_may_go_on(verdict: int, can_store: bool) -> bool:
     """Tell whether a recovery has enough answers; ``can_store``: a copyset fits on those that answered.
 
@@ -361,9 +371,9 @@ def recovery_may_go_on(verdict: int, can_store: bool) -> bool:
 def plugs(verdict: int) -> bool:
     """Tell whether a recovery may write new holes and a bridge.
 
-    Source: read-path.md#recovery-bridge.
+    Source: read-path.md#recovery-bridge, read-path.md#loss-is-remembered.
     """
-    return verdict != NON_AUTH
+    return verdict in (COMPLETE, INCOMPLETE)
 
 
 def beats(run: int, wave: int, other_run: int, other_wave: int) -> bool:
@@ -413,6 +423,7 @@ class Rules:
     ships: Callable[[int, Sequence[bool], Sequence[bool], int], bool] = ships
     most_slow: Callable[[int, int], int] = most_slow
     digest_status: Callable[[int], int] = digest_status
+    remembered: Callable[[int, int, int], int] = remembered
     recovery_may_go_on: Callable[[int, bool], bool] = recovery_may_go_on
     plugs: Callable[[int], bool] = plugs
     beats: Callable[[int, int, int, int], bool] = beats

@@ -60,7 +60,7 @@ class SequencerCore:
         self.recovery: Recovery | None = None
         self.nodeset: Nodeset | None = None
         self._nodesets: Mapping[int, Nodeset] = {}
-        self._statuses: Mapping[int, int] = {}
+        self._learned = StatusesLearned(0, {}, 0)
         self._leaving: frozenset[int] = frozenset()
         self._version = 0  # of the event log
         self._activating = False
@@ -90,11 +90,10 @@ class SequencerCore:
             case CleanSet(epoch) if self.recovery is not None:
                 self._effects += self.recovery.clean_set(epoch)
                 self._recovered()
-            case StatusesLearned():
-                self._statuses, self._leaving = event.statuses, event.leaving
-                self._version = max(self._version, event.version)
+            case StatusesLearned() if event.version >= self._version:
+                self._learned, self._leaving, self._version = event, event.leaving, event.version
                 if self.recovery is not None:
-                    self._effects += self.recovery.statuses_changed(event.statuses, event.leaving)
+                    self._effects += self.recovery.statuses_changed(event)
             case NodesetsLearned(since) if len(since) > len(self._nodesets):
                 self._nodesets = since
             case Received(shard, m.Stored() as message) if message.run == 0:
@@ -136,7 +135,7 @@ class SequencerCore:
         self._effects.append(SetTimer("release", self.settings.release))
         self.recovery = self.recovery_type(event.epoch - 1, event.unclean, self.settings, self.rules)
         if event.unclean:
-            self._effects += self.recovery.statuses_changed(self._statuses, self._leaving)
+            self._effects += self.recovery.statuses_changed(self._learned)
             self._effects += self.recovery.begin()
         self._recovered()
         queue, self._queue = self._queue, []

@@ -553,5 +553,28 @@ SETTINGS: Mapping[str, ReadPathConfiguration] = {
             Fault(950 * MILLISECOND, "wipe", (0,), 100 * MILLISECOND),
         ),
     ),
+    # The shards with the only copies of an epoch's last records are back without them before the epoch is recovered.
+    "back-without": replace(
+        _CUT_OFF,
+        loses=True,
+        replication={"NODE": 1},
+        plan=(
+            Fault(600 * MILLISECOND, "kill", (4,), 600 * MILLISECOND),
+            Fault(605 * MILLISECOND, "wipe", (0, 1), 50 * MILLISECOND),
+        ),
+    ),
+    # All shards but one lose their data while both sequencers sleep, and the one wakes first whose place was taken.
+    "asleep-and-lost": replace(
+        _CUT_OFF,
+        sequencers=2,
+        loses=True,
+        replication={"NODE": 1},
+        workload=ReadPathWorkload(timeout=300 * MILLISECOND),
+        plan=(
+            Fault(600 * MILLISECOND, "pause", (4,), 900 * MILLISECOND),
+            Fault(1150 * MILLISECOND, "pause", (5,), 1200 * MILLISECOND),
+            Fault(1200 * MILLISECOND, "wipe", (0, 1, 2), 50 * MILLISECOND),
+        ),
+    ),
 }
 """Every setting by name."""

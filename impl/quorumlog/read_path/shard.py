@@ -182,7 +182,9 @@ class ShardCore(Donor):
             drained = self.number in learned.drained
             acknowledge = [] if drained else [TellEventLog(LogRecord(Word.ACKNOWLEDGE, self.number))]
             if self.lost:
-                self._persist(Change(intact=True), lambda: self._effects.extend(acknowledge))
+                self._sealed = max(self._sealed, self._seal_when_back(learned.epoch))
+                back = Change(intact=True, sealed=self._sealed or None)
+                self._persist(back, lambda: self._effects.extend(acknowledge))
             else:
                 self._effects += acknowledge
         elif status == r.UNAVAILABLE and not self.lost:
@@ -190,6 +192,10 @@ class ShardCore(Donor):
         elif status != r.AUTHORITATIVE_EMPTY and self.lost and self.number not in learned.leaving:
             self._report_loss()
         self._learn_plan(learned)
+
+    def _seal_when_back(self, epoch: int) -> int:
+        """What it is sealed for after a loss, when ``epoch`` is the newest (read-path.md#sealed-when-back)."""
+        return epoch - 1
 
     # -- writes --------------------------------------------------------------------------------------------------------
 
@@ -360,7 +366,7 @@ class ShardCore(Donor):
         def answers() -> None:
             copies = self.contents.of_epochs(message.epoch, message.epoch)
             found = tuple(copy for copy in copies if copy.lsn > message.lng)
-            self._effects.append(Send(sender, m.DigestAnswer(*of, found, attempt)))
+            self._effects.append(Send(sender, m.DigestAnswer(*of, found, attempt, self.version)))
 
         if self._waiting or attempt > self.contents.attempts.get(of, 1):
             self._persist(Change(attempt=(*of, attempt) if attempt > 1 else None), answers)

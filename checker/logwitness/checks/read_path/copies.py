@@ -47,10 +47,14 @@ from .streams import settings_said
 NOT_LOST = Check(
     id="acknowledged-not-lost",
     rule="No loss and no hole is reported of an acknowledged record that has had enough copies on disks since the "
-    "reader asked all shards.",
-    source=("read-path.md#acknowledged-not-lost",),
+    "reader asked all shards; of one that is lost, no hole.",
+    source=("read-path.md#acknowledged-not-lost", "read-path.md#loss-is-remembered"),
     fact="an acknowledged record delivered, or a loss or a hole over such records",
-    sentence="Stream {op} has a {gap} over {lsn}, where {value} was acknowledged and has copies on shards {shards}.",
+    sentence={
+        "there": "Stream {op} has a {gap} over {lsn}, where {value} was acknowledged and has copies on shards "
+        "{shards}.",
+        "loss": "Stream {op} has a hole over {lsn}, where {value} was acknowledged, which is a loss.",
+    },
     kinds=(Kind.NODESET, Kind.COPY, Kind.ACKNOWLEDGE),
     columns=("op", "offset", "value"),
 )
@@ -704,11 +708,10 @@ class CopyFold(StreamFold[_Rows]):
         lsn, row = (owed or covered)[0]
         found = {"op": e.op, "lsn": shown(lsn), "value": int(records.value[row])}
         shards, seq = [*members(_holders(state, row))], int(records.seq[row])
-        if f != _BRIDGE and owed:
-            tally.violation(seq, *copied(state.held, row, shards), e.seq, gap=_WORDS[f], shards=shards, **found)
-        elif owed:
-            tally.violation(seq, *copied(state.held, row, shards), e.seq, way="there", shards=shards, **found)
-        elif f == _BRIDGE and not self._at_edge(reader, e):
+        if owed:
+            said = found if f == _BRIDGE else {**found, "gap": _WORDS[f]}
+            tally.violation(seq, *copied(state.held, row, shards), e.seq, way="there", shards=shards, **said)
+        elif f == _HOLE or (f == _BRIDGE and not self._at_edge(reader, e)):
             tally.violation(seq, e.seq, way="loss", **found)
         else:
             tally.excuse("wipe", first=int(state.run[_LOSS_SEQ]))

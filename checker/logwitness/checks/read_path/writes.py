@@ -21,15 +21,24 @@ from ..columns import Ints
 from ..contract import Check, Family, Setting
 from ..hashing import Table, all_grown, empty_table, place_of, roomy, row_of
 from ..kernel import kernel
-from .nodesets import AUTHORITATIVE_EMPTY, MOST_SHARDS, Nodesets, mask_of, members, satisfied, statuses_said
+from .nodesets import (
+    AUTHORITATIVE_EMPTY,
+    MOST_SHARDS,
+    UNDERREPLICATION,
+    Nodesets,
+    mask_of,
+    members,
+    satisfied,
+    statuses_said,
+)
 from .protocol import BRIDGE, READ_PATH, Cells, StreamFold, no_rows, shown
 
 SETTLES = Check(
     id="recovery-settles-all",
     rule="When an epoch is recovered, its recovery has stored a record, a hole or a bridge at every LSN from its last "
     "known good one to the last, and the bridge right behind the last record; it writes no bridge only if the epoch is "
-    "empty, or the shards that were read are no f-majority.",
-    source=("read-path.md#recovery-bridge", "read-path.md#recovery-digest"),
+    "empty, or the shards that were read, and have not lost their data, are no f-majority.",
+    source=("read-path.md#recovery-bridge", "read-path.md#recovery-digest", "read-path.md#loss-is-remembered"),
     fact="an epoch recovered, the seals of whose mutation set are recorded",
     sentence={
         "missing": "Run {run} recovered epoch {epoch}, but stored nothing at {lsn}.",
@@ -113,8 +122,8 @@ class _State(NamedTuple):
     run: Ints
 
 
-_GONE, _KNOWN, _TRIMMED = range(3)
-"""The shards that count as empty; whether statuses are known; the highest trim point."""
+_GONE, _KNOWN, _TRIMMED, _WITHOUT = range(4)
+"""The shards that count as empty; whether statuses are known; the highest trim point; the shards that lost data."""
 
 
 @kernel
@@ -164,7 +173,7 @@ class WriteFold(StreamFold[_Rows]):
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, _Rows)
         self._nodesets = Nodesets(setting.words)
-        used, sealed, run = (np.zeros(size, dtype=np.int64) for size in (1, MOST_SHARDS, 3))
+        used, sealed, run = (np.zeros(size, dtype=np.int64) for size in (1, MOST_SHARDS, 4))
         self._state = _State(empty_table(), used, no_rows(_Writes), sealed, run)
 
     def make_room(self, rows: _Rows) -> None:
@@ -186,6 +195,8 @@ class WriteFold(StreamFold[_Rows]):
             statuses = statuses_said(self.words.text(e.value))
             empty = mask_of(shard for shard, status in statuses.items() if status == AUTHORITATIVE_EMPTY)
             self._state.run[_GONE] = empty
+            lost = mask_of(shard for shard, status in statuses.items() if status == UNDERREPLICATION)
+            self._state.run[_WITHOUT] |= lost
             self._state.run[_KNOWN] |= bool(statuses)
         elif e.kind == _RECOVER:
             self._recovers(e)
@@ -199,6 +210,7 @@ class WriteFold(StreamFold[_Rows]):
             self._loses(e.node, e.offset, max(e.offset, e.last_offset))
         elif (e.kind == _FAULT and e.f == FAULT_WIPE) or (e.kind == _TAKES_PART and e.reason == _LOST):
             self._loses(e.node, -MAX_OFFSET, MAX_OFFSET)
+            self._state.run[_WITHOUT] |= mask_of((e.node,))
 
     def _loses(self, node: int, first: int, last: int) -> None:
         """A shard has no copy any more from one LSN to another."""
@@ -244,8 +256,8 @@ class WriteFold(StreamFold[_Rows]):
         return lsn <= self._state.run[_TRIMMED] or (row >= 0 and self._state.writes.run[row] >= run)
 
     def _is_majority(self, epoch: int, read: int) -> bool:
-        """Whether those that were read are an f-majority, whatever the others may have lost."""
-        nodeset = self._nodesets.of(epoch)
+        """Whether those that were read with their data are an f-majority, whatever the others may have lost."""
+        nodeset, read = self._nodesets.of(epoch), read & ~int(self._state.run[_WITHOUT])
         return nodeset is not None and not satisfied(self._nodesets.places, epoch << 32, nodeset.shards & ~read)
 
     def _bridges(self, e: _Rows, lsns: range, found: dict[str, int]) -> None:

@@ -128,7 +128,8 @@ class Unfenced(ShardCore):
     def _digest(self, sender: int, message: m.Digest) -> None:
         copies = self.contents.of_epochs(message.epoch, message.epoch)
         found = tuple(copy for copy in copies if copy.lsn > message.lng)
-        self._effects.append(Send(sender, m.DigestAnswer(message.run, message.epoch, found, message.attempt)))
+        answer = m.DigestAnswer(message.run, message.epoch, found, message.attempt, self.version)
+        self._effects.append(Send(sender, answer))
 
     def _answer_to(self, message: m.Store) -> m.StoreAnswer:
         return m.StoreAnswer.OK
@@ -140,6 +141,13 @@ class SealForgotten(ShardCore):
     def _persist(self, change: Change, then: Callable[[], None]) -> None:
         super()._persist(change, then)
         self._effects[-1] = Persist(self._tickets, replace(change, sealed=None))
+
+
+class UnsealedWhenBack(ShardCore):
+    """A shard whose disk was lost begins without a seal."""
+
+    def _seal_when_back(self, epoch: int) -> int:
+        return 0
 
 
 class AnsweredBeforeDurable(ShardCore):
@@ -256,6 +264,13 @@ MUTANTS = (
         "failover",
         "https://github.com/apache/bookkeeper/issues/2614",
         ("holes-are-for-all", "recovered-copies-agree", "bridge-hides-nothing", "seal-is-kept"),
+    ),
+    mutant(
+        "unsealed-when-back",
+        "a shard that is back after a loss takes what it was sealed against",
+        with_cores(shard=UnsealedWhenBack),
+        "asleep-and-lost",
+        checks=("recovered-copies-agree",),
     ),
     mutant(
         "seal-forgotten",

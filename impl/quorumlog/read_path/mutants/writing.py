@@ -214,6 +214,13 @@ MUTANTS = (
         checks=("bridge-hides-nothing",),
     ),
     mutant(
+        "loss-forgotten",
+        "a recovery takes the word of a shard that is back without what it had",
+        with_rules(remembered=lambda status, forgotten, epoch: status),
+        "back-without",
+        checks=("bridge-hides-nothing",),
+    ),
+    mutant(
         "lng-over-aborted",
         "lng advances over an aborted append",
         with_cores(sequencer=LngOverAborted),
