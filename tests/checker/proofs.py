@@ -7,8 +7,9 @@ one that the violation has.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 from logwitness.checks.sentences import listed
@@ -309,6 +310,12 @@ def starts_as_it_knows(evidence: Evidence) -> Fields:
     start = evidence.last
     sure(start["kind"] == "start")
     found = {"node": start["node"], "commit": start["commit"]}
+    if not evidence.before and start.get("text"):
+        runs = json.loads(start["text"])
+        terms = [term for _, term in runs if term >= 0]
+        fall = any(a > b for a, b in pairwise(terms))
+        sure(fall or max(terms) > start["term"] or runs[-1][0] > start["dirty"])
+        return {"node": start["node"], "term": start["term"], "dirty": start["dirty"], "runs": start["text"]}
     if not evidence.before:
         sure(start["visible"] > start["commit"])
         return found | {"visible": start["visible"]}

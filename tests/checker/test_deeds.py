@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,23 @@ def test_without_a_kind_nothing_that_needs_it_is_green_and_nothing_is_accused(ru
         assert verdict.verdict in ("undecided", "violated")
         reasons = [each.reason or "" for each in verdict.checks if each.id in UNDECIDED[kind]]
         assert all(kind in reason or "no answer" in reason for reason in reasons)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("run", sorted(run.name for run in RUNS.glob("mutant-*")))
+def test_without_what_is_said_of_leaders_and_votes_no_bad_run_turns_green(run: str) -> None:
+    source = open_run(RUNS / run)
+    assert source.manifest is not None
+    made = {name: value for name, value in source.manifest.made_by["configuration"].items() if value is not None}
+    configuration = {"voters": source.manifest.nodes, **made, "protocol": "raft"}
+    table = source.table()
+    if check(table, configuration=configuration).verdict != "violated":
+        pytest.skip("nothing is violated")
+    for number in (1, 2, 3):
+        for kinds in combinations(("leader", "acked", "vote"), number):
+            assert check(without(table, *kinds), configuration=configuration).verdict in ("violated", "undecided"), (
+                kinds
+            )
 
 
 @pytest.mark.sampled(5)

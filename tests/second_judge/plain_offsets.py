@@ -3,6 +3,7 @@ on the commit index, visibility, flush, and truncation, crash and restart."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -171,7 +172,26 @@ def starts_as_it_knows(history: History) -> Count:
         count += VIOLATED if ended in ("crash", "stop") and summed and e.commit < max(summed) else Count()
         count += VIOLATED if ended == "stop" and known and e.commit > known[-1] else Count()
         count += VIOLATED if e.visible is not None and e.visible > e.commit else Count()
+        count += Count() if can_hold(e) else VIOLATED
     return count
+
+
+def can_hold(start: Event) -> bool:
+    """Whether a log that ends where a start says may have the terms that it says: where each begins, -1 a gap."""
+    try:
+        runs = json.loads(start.text or "")
+    except ValueError:
+        return True
+    pairs = isinstance(runs, list) and all(isinstance(run, list) and len(run) == 2 for run in runs)
+    if not pairs or any(type(number) is not int for run in runs for number in run):
+        return True
+    first, last = 0, 0
+    for place, (offset, term) in enumerate(runs):
+        gap = term == -1 and place < len(runs) - 1
+        if not first <= offset <= start.dirty or not (gap or last <= term <= start.term):
+            return False
+        first, last = offset + 1, last if gap else term
+    return True
 
 
 def term_monotonic(history: History) -> Count:

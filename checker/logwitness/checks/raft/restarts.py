@@ -1,12 +1,15 @@
-"""What a node knows when it starts: what its snapshot sums up is committed, and readers see no more than that.
+"""What a node knows when it starts: what its snapshot sums up is committed, readers see no more than that, and where
+the term changes in its log.
 
 Source: raft.md#starts-as-it-knows.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from loghistory.schema import END_KINDS, Kind
@@ -19,13 +22,16 @@ from .protocol import RAFT
 KNOWS = Check(
     id="starts-as-it-knows",
     rule="A node that starts knows that to be committed which its snapshot sums up; nothing that it did not know when "
-    "it stopped; and it shows readers no more than that.",
+    "it stopped; it shows readers no more than that; and where it says that terms change, its log may have "
+    "entries of them.",
     source=("raft.md#starts-as-it-knows", "raft.md#restart", "raft.md#snapshot-install"),
     fact="a start that states a commit index",
     sentence={
         "less": "Node {node} started with commit index {commit}, but all up to offset {before} is summed up there.",
         "more": "Node {node} started with commit index {commit}, but had stopped with {before}.",
         "visible": "Node {node} started with commit index {commit}, but shows readers everything up to {visible}.",
+        "terms": "Node {node} started in term {term} with a log that ends at offset {dirty}, which cannot have entries "
+        "of these terms from these offsets on: {runs}.",
     },
     kinds=(Kind.START,),
     columns=("node", "commit"),
@@ -35,6 +41,11 @@ _IS_RARE = lookup(_RARE)
 _MOVES = lookup((Kind.COMMIT, Kind.START, Kind.SNAPSHOT, Kind.TRIM))
 _KEEPS = (CRASH, STOP)
 """How lives end after which all is on the disk that was written."""
+
+
+_GAP = -1
+_LONGEST = 60
+"""Characters of a text that a sentence quotes."""
 
 
 class _Known(NamedTuple):
@@ -49,6 +60,7 @@ class RestartsFold:
 
     def __init__(self, setting: Setting) -> None:
         self._tally = Tally(KNOWS, setting.keep, setting.seen)
+        self._words = setting.words
         self._summed: dict[int, _Known] = {}
         self._known: dict[int, _Known] = {}  # the commit index that a node stated last
         self._ended: dict[int, _Known] = {}  # how its life ended first, as a kind
@@ -58,7 +70,7 @@ class RestartsFold:
         rare = np.flatnonzero(_IS_RARE[columns.kind])
         moves = np.flatnonzero(_MOVES[columns.kind])
         done = 0
-        names = ("seq", "kind", "node", "f", "offset", "commit", "visible")
+        names = ("seq", "kind", "node", "f", "offset", "commit", "visible", "term", "dirty", "value")
         for place, event in zip(rare.tolist(), columns.rows(rare, *names), strict=True):
             if event[1] == STOP:
                 upto = int(np.searchsorted(moves, place))
@@ -75,10 +87,13 @@ class RestartsFold:
             at = latest[int(np.argmax(nodes == node))]
             self._known[node] = _Known(int(columns.commit[at]), int(columns.seq[at]))
 
-    def _take(self, seq: int, kind: int, node: int, f: int, offset: int, commit: int, visible: int) -> None:
+    def _take(
+        self, seq: int, kind: int, node: int, f: int, offset: int, commit: int, visible: int, *found: int
+    ) -> None:
         if kind == START:
             if commit != NULL:
                 self._starts(seq, node, commit, visible)
+                self._finds(seq, node, *found)
             self._ended.pop(node, None)
         elif kind in (SNAPSHOT, TRIM):
             end = _Known(offset - (kind == TRIM), seq)
@@ -101,6 +116,14 @@ class RestartsFold:
         if visible != NULL and visible > commit:
             self._tally.violation(seq, way="visible", node=node, commit=commit, visible=visible)
 
+    def _finds(self, seq: int, node: int, term: int, dirty: int, value: int) -> None:
+        """What a start says of the terms in the log that was found."""
+        text = self._words.text(value)
+        runs = None if text is None else _runs_in(text)
+        if runs is not None and not _may_be(runs, term, dirty):
+            runs_said = (text or "")[:_LONGEST]
+            self._tally.violation(seq, way="terms", node=node, term=term, dirty=dirty, runs=runs_said)
+
     def violated(self) -> frozenset[str]:
         """The ids of the checks that are violated so far (`Watchful`)."""
         return violated((self._tally,))
@@ -110,11 +133,28 @@ class RestartsFold:
         return Verdicts((self._tally.outcome(),))
 
 
+def _runs_in(text: str) -> list[tuple[int, int]] | None:
+    """Offsets, and the term from there on, as the text of a start has them; None for any other text."""
+    try:
+        return msgspec.json.decode(text, type=list[tuple[int, int]])
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _may_be(runs: list[tuple[int, int]], term: int, dirty: int) -> bool:
+    """Whether a log that ends at ``dirty`` may have these terms from these offsets on, -1 for a gap before the next."""
+    offsets, terms = [offset for offset, _ in runs], [each for _, each in runs if each != _GAP]
+    rise = all(a < b for a, b in pairwise(offsets)) and terms == sorted(terms)
+    inside = not runs or (offsets[0] >= 0 and offsets[-1] <= dirty and runs[-1][1] != _GAP)
+    return rise and inside and all(0 <= each <= term for each in terms)
+
+
 FAMILY = Family(
     "restarts",
     (KNOWS,),
     _RARE | {Kind.COMMIT},
-    ("node", "f", "offset", "commit", "visible"),
+    ("node", "f", "offset", "commit", "visible", "term", "dirty", "value"),
     RestartsFold,
     RAFT,
+    reads_texts=True,
 )
