@@ -100,6 +100,13 @@ def _move(old: Table, new: Table) -> None:
             new.rows[place] = old.rows[i]
 
 
+def at_most(keys: Ints) -> int:
+    """How many different keys there are at most, of offsets that mostly lie close together."""
+    offsets = keys[keys >= 0]
+    span = int(offsets.max()) - int(offsets.min()) + 1 if len(offsets) else 0
+    return len(keys) - len(offsets) + min(len(offsets), span)
+
+
 def roomy(table: Table, used: int, more: int, compiled: bool) -> Table:
     """The table, or a larger copy, with room for ``more`` keys beside the ``used`` ones at two thirds full at most."""
     size = len(table.keys)

@@ -5,7 +5,6 @@ Sources: read-path.md#invariants, read-path.md#loop-until-stuck.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,7 +17,7 @@ from ..codes import INVOKE, NULL, OK, among, code, lookup, word_code
 from ..columns import Ints
 from ..contract import Check, Family, Setting, Tally, Verdicts
 from ..ends import NOBODY, Ends, awaited_at
-from ..hashing import Table, all_grown, empty_table, place_of, roomy, row_of
+from ..hashing import Table, all_grown, at_most, empty_table, place_of, roomy, row_of
 from ..kernel import kernel, part
 from .protocol import BRIDGE, F_APPEND, F_READ, GAP, READ_PATH, Cells, StreamFold, epoch_of, no_rows, shown
 
@@ -184,6 +183,13 @@ class _Asked(NamedTuple):
     waits: Ints
 
 
+class _Wishes(NamedTuple):
+    """Up to where clients asked to trim, farther each time, and the events."""
+
+    lsn: Ints
+    seq: Ints
+
+
 class _State(NamedTuple):
     """What the loop knows; the numbers of ``run`` are named below."""
 
@@ -196,15 +202,16 @@ class _State(NamedTuple):
     appends: Table
     asked: _Asked
     written: Table
+    wishes: _Wishes
     run: Ints
     awaited: Ints  # `Ends`
 
 
 _USED_OPS, _USED_LSNS, _USED_EPOCHS, _USED_APPENDS, _USED_VALUES = range(5)
 """How many rows there are."""
-_TOP, _TOP_SEQ, _GIVEN_UP, _GIVEN_UP_SEQ, _TO_TRIM, _TO_TRIM_SEQ, _RELEASER, _STORED = range(5, 13)
+_TOP, _TOP_SEQ, _GIVEN_UP, _GIVEN_UP_SEQ, _TO_TRIM, _TO_TRIM_SEQ, _RELEASER, _STORED, _WISHES = range(5, 14)
 """The highest LSN that a sequencer released, that a shard gave up and that a client asked to trim, and their
-events; who released the first; the highest LSN of which a shard has a copy (-1: none is recorded)."""
+events; who released the first; the highest LSN of which a shard has a copy (-1: none is recorded); how many wishes."""
 
 
 @part
@@ -247,6 +254,15 @@ def _raise(state: _State, which: int, lsn: int, seq: int) -> None:
     """An LSN is told of that may be the highest one."""
     if state.run[which + 1] < 0 or lsn > state.run[which]:
         state.run[which], state.run[which + 1] = lsn, seq
+
+
+@part
+def _asks_to_trim(state: _State, lsn: int, seq: int) -> None:
+    """A client asks to trim; farther than any before, perhaps."""
+    if lsn != NULL and (state.run[_TO_TRIM_SEQ] < 0 or lsn > state.run[_TO_TRIM]):
+        wish = state.run[_WISHES]
+        state.run[_TO_TRIM], state.run[_TO_TRIM_SEQ], state.run[_WISHES] = lsn, seq, wish + 1
+        state.wishes.lsn[wish], state.wishes.seq[wish] = lsn, seq
 
 
 @part
@@ -297,12 +313,19 @@ def _skim(rows: _Rows, at: int, state: _State, judged: Ints) -> int:
                 elif state.known.bytes[known] != rows.bytes[i]:
                     return i
         elif kind == INVOKE:
-            if f in (F_READ, _F_TRIM):
+            if f == F_READ:
                 return i
-            if f == F_APPEND:
+            if f == _F_TRIM:
+                _asks_to_trim(state, lsn, seq)
+            elif f == F_APPEND:
                 append = row_of(state.appends, state.run[_USED_APPENDS:], op)
                 state.asked.value[append], state.asked.waits[append] = value, 1
                 row_of(state.written, state.run[_USED_VALUES:], value)
+        elif kind == _REWIND:
+            stream = state.ops.rows[place_of(state.ops, op)]
+            if stream < 0:
+                return i
+            state.streams.rejected_seq[stream] = -1
         elif kind == OK:
             append = state.appends.rows[place_of(state.appends, op)]
             if f == F_APPEND and append >= 0 and state.asked.waits[append]:
@@ -351,11 +374,10 @@ class DeliveryFold(StreamFold[_Rows]):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, _Rows)
-        run = np.array([0, 0, 0, 0, 0, 0, -1, 0, -1, 0, -1, -1, -1], dtype=np.int64)
+        run = np.array([0, 0, 0, 0, 0, 0, -1, 0, -1, 0, -1, -1, -1, 0], dtype=np.int64)
         self._ends = Ends()
         self._sequencers: set[int] = set()
         self._shards: set[int] = set()
-        self._wishes: list[tuple[int, int]] = []  # up to where clients asked to trim, farther each time, and the events
         self._trims: dict[int, dict[int, int]] = {}  # by stream and shard: up to where it said that it has trimmed
         self._state = _State(
             empty_table(),
@@ -367,6 +389,7 @@ class DeliveryFold(StreamFold[_Rows]):
             empty_table(),
             no_rows(_Asked),
             empty_table(),
+            no_rows(_Wishes),
             run,
             self._ends.awaited,
         )
@@ -377,13 +400,15 @@ class DeliveryFold(StreamFold[_Rows]):
         """See `StreamFold`."""
         state, used = self._state, self._state.run.tolist()
         begun = int(np.count_nonzero(rows.kind == INVOKE))
-        lsns = int(np.count_nonzero(among(rows.kind, (_RECORD, _GAP, OK, _ACKNOWLEDGE))))
+        trims = int(np.count_nonzero((rows.kind == INVOKE) & (rows.f == _F_TRIM)))
+        lsns = at_most(rows.offset[among(rows.kind, (_RECORD, _GAP, OK, _ACKNOWLEDGE))])
         self._state = state._replace(
             lsns=roomy(state.lsns, used[_USED_LSNS], lsns, self.compiled),
             known=all_grown(state.known, used[_USED_LSNS], lsns, _blank),
             appends=roomy(state.appends, used[_USED_APPENDS], begun, self.compiled),
             asked=all_grown(state.asked, used[_USED_APPENDS], begun, _blank),
             written=roomy(state.written, used[_USED_VALUES], begun, self.compiled),
+            wishes=all_grown(state.wishes, used[_WISHES], trims, lambda _: 0),
         )
 
     def skim(self, rows: _Rows, at: int) -> int:
@@ -397,11 +422,6 @@ class DeliveryFold(StreamFold[_Rows]):
             one = _Rows(*([cell] for cell in e))
             if _skim.plain(one, 0, self._state._replace(awaited=NOBODY), self.judged):
                 return
-        if e.kind == INVOKE and e.f == _F_TRIM:
-            if e.offset != NULL and (not self._wishes or e.offset > self._wishes[-1][0]):
-                _raise(self._state, _TO_TRIM, e.offset, e.seq)
-                self._wishes.append((e.offset, e.seq))
-            return
         takes = _TAKES.get(e.kind)
         if takes is not None:
             takes(self, e)
@@ -505,8 +525,9 @@ class DeliveryFold(StreamFold[_Rows]):
     def _untrimmed(self, e: _Rows, given_up: int, said: dict[str, object]) -> None:
         """More is passed over than shards are known to have given up: one that was cut off may have done so last."""
         trimmed = [shard for shard, lsn in self._trims.get(e.op, {}).items() if lsn >= e.last_offset]
-        tally, place = self.tallies[TRIMMED.id], bisect_left(self._wishes, (e.last_offset, -1))
-        asked = self._wishes[place][1] if place < len(self._wishes) else e.seq if self._wishes else -1
+        tally, wishes = self.tallies[TRIMMED.id], int(self._state.run[_WISHES])
+        place = int(np.searchsorted(self._state.wishes.lsn[:wishes], e.last_offset))
+        asked = int(self._state.wishes.seq[place]) if place < wishes else e.seq if wishes else -1
         if self._shards and not self._shards.issuperset(trimmed):
             tally.unjudged += 1  # of one that says so nothing is recorded
             return

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..columns import Ints
-from ..hashing import Table, all_grown, empty_table, grown, place_of, roomy, row_of
+from ..hashing import Table, all_grown, at_most, empty_table, grown, place_of, roomy, row_of
 from ..kernel import kernel, part
 from .protocol import no_rows
 
@@ -91,12 +91,15 @@ def _enter(table: Table, used: Ints, lsns: Ints, new: Ints) -> int:
 
 def with_lsns(lsns: Lsns, more: Ints, compiled: bool) -> Lsns:
     """The same with rows for these LSNs too."""
-    used = int(lsns.used[0])
-    table, new = roomy(lsns.table, used, len(more), compiled), np.zeros(len(more), dtype=np.int64)
+    used, most = int(lsns.used[0]), at_most(more)
+    table, new = roomy(lsns.table, used, most, compiled), np.zeros(most, dtype=np.int64)
     new = new[: _enter.form(compiled)(table, lsns.used, more, new)]
-    rows = np.argsort(new)
-    places = np.searchsorted(lsns.order, new[rows])
-    return Lsns(table, lsns.used, np.insert(lsns.order, places, new[rows]), np.insert(lsns.rows, places, used + rows))
+    kept = int(np.searchsorted(lsns.order, new.min())) if len(new) else len(lsns.order)
+    order = np.concatenate((lsns.order[kept:], new))
+    rows = np.concatenate((lsns.rows[kept:], np.arange(used, used + len(new))))
+    by = np.argsort(order, kind="stable")  # it is in order but for a few
+    order, rows = np.concatenate((lsns.order[:kept], order[by])), np.concatenate((lsns.rows[:kept], rows[by]))
+    return Lsns(table, lsns.used, order, rows)
 
 
 class Copies(NamedTuple):

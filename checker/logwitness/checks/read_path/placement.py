@@ -18,7 +18,7 @@ from ..codes import NULL, RECORDS, among, code, lookup
 from ..columns import Ints
 from ..contract import Check, Family, Setting, Verdicts
 from ..ends import NOBODY, Ends, awaited_at
-from ..hashing import Table, all_grown, empty_table, grown, place_of, roomy, row_of
+from ..hashing import Table, all_grown, at_most, empty_table, grown, place_of, roomy, row_of
 from ..kernel import kernel, part
 from .nodesets import MOST_SHARDS, Enough, KnownPlaces, Nodesets, Places, mask_of, members, satisfied
 from .protocol import READ_PATH, Cells, StreamFold, epoch_of, no_rows, shown
@@ -185,7 +185,7 @@ class PlacementFold(StreamFold[_Rows]):
         """See `StreamFold`."""
         state, (lsns, epochs) = self._state, self._state.used.tolist()
         releases = int(np.count_nonzero(rows.kind == _RELEASE))
-        copies = int(np.count_nonzero(among(rows.kind, (_COPY, _ACKNOWLEDGE))))
+        copies = at_most(rows.offset[among(rows.kind, (_COPY, _ACKNOWLEDGE))])
         self._copied = self._copied or bool((rows.kind == _COPY).any())
         self._state = _State(
             roomy(state.lsns, lsns, copies, self.compiled),

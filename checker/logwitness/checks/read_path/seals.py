@@ -22,7 +22,7 @@ from ..codes import FAULT_WIPE, MAX_OFFSET, REASONS, code, lookup, word_code
 from ..columns import Ints
 from ..contract import Check, Family, Setting, Verdicts
 from ..ends import NOBODY, All, Ends, awaited_at
-from ..hashing import Table, all_grown, empty_table, roomy, row_of
+from ..hashing import Table, all_grown, at_most, empty_table, roomy, row_of
 from ..kernel import kernel, part
 from .nodesets import MOST_SHARDS, Nodesets, Places, mask_of, members, satisfied
 from .protocol import NOWHERE, READ_PATH, Cells, StreamFold, epoch_of, no_rows, shown
@@ -231,7 +231,7 @@ class SealFold(StreamFold[_Rows]):
     def make_room(self, rows: _Rows) -> None:
         """See `StreamFold`."""
         state, used = self._state, int(self._state.used[0])
-        more = int(np.count_nonzero(rows.kind == _COPY))
+        more = at_most(rows.offset[rows.kind == _COPY])
         lsns = roomy(state.lsns, used, more, self.compiled)
         self._state = state._replace(lsns=lsns, writes=all_grown(state.writes, used, more, lambda _: -1))
 

@@ -448,6 +448,10 @@ def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> 
             asked.listed[start], asked.next[start] = max(rows.shards[i], _ALL_SEND_ALL), rows.offset[i]
         elif kind == _TRIM_POINT:
             _gives_up(state, rows.offset[i])
+        elif kind == _REWIND:
+            row = state.streams.rows[place_of(state.streams, rows.op[i])]
+            if row >= 0 and rows.f[i] == _DONE:
+                state.life[row] = -1
         elif kind == _RELEASE:
             first = place_in_order(held.lsns, state.run[_RELEASED] + 1)
             for place in range(first, place_in_order(held.lsns, rows.offset[i] + 1)):
@@ -543,11 +547,6 @@ class ShippingFold(StreamFold[_Rows]):
                 self._keeps_back(e, start)
             else:
                 self._passed_over(e)
-        elif e.kind == _REWIND:
-            if e.f == _DONE:
-                row = self._state.streams.rows[place_of(self._state.streams, e.op)]
-                if row >= 0:
-                    self._state.life[row] = -1
         elif e.kind == _NODESET:
             self._nodesets.learn(e.epoch, e.value)
         elif e.kind == _PURGE:

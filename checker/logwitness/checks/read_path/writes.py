@@ -19,7 +19,7 @@ from loghistory.vocabularies.read_path import RecordWord, ShardWord
 from ..codes import FAULT_WIPE, MAX_OFFSET, REASONS, RECORDS, code, lookup
 from ..columns import Ints
 from ..contract import Check, Family, Setting
-from ..hashing import Table, all_grown, empty_table, place_of, roomy, row_of
+from ..hashing import Table, all_grown, at_most, empty_table, place_of, roomy, row_of
 from ..kernel import kernel
 from .nodesets import (
     AUTHORITATIVE_EMPTY,
@@ -179,7 +179,7 @@ class WriteFold(StreamFold[_Rows]):
     def make_room(self, rows: _Rows) -> None:
         """See `StreamFold`."""
         state, used = self._state, int(self._state.used[0])
-        more = int(np.count_nonzero(rows.kind == _COPY))
+        more = at_most(rows.offset[rows.kind == _COPY])
         writes = all_grown(state.writes, used, more, lambda name: -1 if name == "run" else 0)
         self._state = state._replace(lsns=roomy(state.lsns, used, more, self.compiled), writes=writes)
 
