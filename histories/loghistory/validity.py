@@ -232,9 +232,10 @@ def _ranges(batch: pa.RecordBatch, names: set[str], codes: npt.NDArray[np.int8] 
         return
     first, last = slots(batch.column("offset")), slots(batch.column("last_offset"))
     given = valid(batch.column("last_offset"))
-    # A whole batch of ordinary events is passed at once, whatever stands where there is no offset.
-    width = (last - first) * given
-    if first.min() >= 0 and width.view(np.uint64).max() < MAX_BATCH_OFFSETS:
+    # A whole batch of ordinary events is passed at once, whatever stands where there is no offset; gaps may be wide.
+    odd = np.flatnonzero(((last - first) * given).view(np.uint64) >= MAX_BATCH_OFFSETS)
+    ordered = first.min() >= 0 and not (last[odd] < first[odd]).any()
+    if ordered and (codes is None or not _BATCHES[codes[odd]].any()):
         return
     given &= valid(batch.column("offset"))
     backwards = given & (last < first)
