@@ -15,6 +15,8 @@ from .columns import Array, Ints
 from .kernel import Kernel, kernel, part
 
 _FIRST_SIZE = 64
+_FIRST_ROWS = 16
+"""What is added to one by one has room for some at first."""
 
 R = TypeVar("R", bound=tuple[Any, ...])
 
@@ -135,7 +137,7 @@ def grown(array: Array, used: int, more: int, fill: int) -> Array:
     """
     if used + more > len(array):
         before = len(array)
-        array.resize(max(5 * before // 4, used + more), refcheck=False)
+        array.resize(max(5 * before // 4, used + more, _FIRST_ROWS), refcheck=False)
         if fill:  # the new places hold 0
             array[before:] = fill
     return array

@@ -91,13 +91,47 @@ class Kernel(Generic[P, R]):
         _kernels.append(self)
 
     @functools.cached_property
+    def _dispatcher(self) -> Callable[P, R]:
+        return _compile(self.plain)
+
+    @functools.cached_property
     def compiled(self) -> Callable[P, R]:
         """The loop as machine code. Needs numba."""
-        return _first_call_alone(_compile(self.plain), f"{self.plain.__module__}.{self.plain.__qualname__}")
+        return _first_call_alone(self._dispatcher, f"{self.plain.__module__}.{self.plain.__qualname__}")
 
     def form(self, compiled: bool) -> Callable[P, R]:
         """The loop as machine code, or as it stands."""
         return self.compiled if compiled else self.plain
+
+    def often(self, compiled: bool) -> Callable[P, R]:
+        """The same for who calls it again and again with the same tuples of arrays, and other numbers.
+
+        numba looks at the type of every array at every call, which takes twenty times as long as handing them over.
+        """
+        return _Often(self.compiled, self._dispatcher) if compiled else self.plain
+
+
+class _Often(Generic[P, R]):
+    """A loop as machine code; it keeps what it was called with last, the types of which are known."""
+
+    def __init__(self, loop: Callable[P, R], dispatcher: Any) -> None:  # noqa: ANN401
+        self._loop = loop
+        self._overloads = dispatcher.overloads
+        self._last: tuple[Any, ...] = ()
+        self._entry: Callable[..., R] | None = None
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        if self._entry is not None and not kwargs and all(map(_same, args, self._last)):
+            return self._entry(*args)
+        found = self._loop(*args, **kwargs)
+        # Of a loop that was compiled for several types it is not known which one this was.
+        self._entry = next(iter(self._overloads.values())).entry_point if len(self._overloads) == 1 else None
+        self._last = args
+        return found
+
+
+def _same(one: object, other: object) -> bool:
+    return one is other or type(one) is type(other) is int
 
 
 def kernel(function: Callable[P, R]) -> Kernel[P, R]:

@@ -21,7 +21,7 @@ from ..contract import Check, Family, Setting, Verdicts
 from ..ends import Ends, awaited_at
 from ..hashing import Table, all_grown, empty_table, place_of, roomy, row_of
 from ..kernel import kernel, part
-from .protocol import F_APPEND, F_READ, READ_PATH, Cells, StreamFold, no_rows, shown
+from .protocol import F_APPEND, F_READ, READ_PATH, TURNS, Cells, StreamFold, no_rows, shown
 
 ANSWERED = Check(
     id="answered-as-acknowledged",
@@ -307,9 +307,11 @@ class AnswerFold(StreamFold[_Rows]):
 
     checks = CHECKS
     wanted = _IS_WANTED
+    left = TURNS
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, _Rows)
+        self._skim = _skim.often(setting.compiled)
         run = np.array([0, 0, _UNKNOWN, -1, 0, _UNKNOWN, _UNKNOWN, _UNKNOWN], dtype=np.int64)
         self._ends = Ends()
         self._state = _State(empty_table(), no_rows(_Ops), empty_table(), no_rows(_Values), run, self._ends.awaited)
@@ -328,7 +330,7 @@ class AnswerFold(StreamFold[_Rows]):
 
     def skim(self, rows: _Rows, at: int) -> int:
         """See `StreamFold`."""
-        return _skim.form(self.compiled)(rows, at, self._state, self.judged)
+        return self._skim(rows, at, self._state, self.judged)
 
     def take(self, e: _Rows) -> None:
         """See `StreamFold`."""

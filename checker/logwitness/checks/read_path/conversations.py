@@ -24,7 +24,7 @@ from ..ends import Ends, awaited_at
 from ..hashing import Table, all_grown, empty_table, place_of, roomy, row_of
 from ..kernel import kernel, part
 from .nodesets import MOST_SHARDS, all_lsns_said, members
-from .protocol import NOWHERE, READ_PATH, Cells, StreamFold, no_rows, shown
+from .protocol import NOWHERE, READ_PATH, TURNS, Cells, StreamFold, no_rows, shown
 
 SHIPPED = Check(
     id="heard-was-shipped",
@@ -379,9 +379,11 @@ class ConversationFold(StreamFold[_Rows]):
 
     checks = CHECKS
     wanted = _IS_WANTED
+    left = TURNS
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, _Rows)
+        self._skim = _skim.often(setting.compiled)
         self._tally, self._so = self.tallies[SHIPPED.id], self.tallies[SO.id]
         named, upto = (np.zeros(0, dtype=np.int64) for _ in range(2))
         run = np.array([0, 0, 0, NOWHERE, 0, 0, -1, -1, -1, -1], dtype=np.int64)
@@ -414,7 +416,7 @@ class ConversationFold(StreamFold[_Rows]):
 
     def skim(self, rows: _Rows, at: int) -> int:
         """See `StreamFold`."""
-        return _skim.form(self.compiled)(rows, at, self._state, self.judged)
+        return self._skim(rows, at, self._state, self.judged)
 
     def take(self, e: _Rows) -> None:
         """See `StreamFold`."""

@@ -364,6 +364,7 @@ class CopyFold(StreamFold[_Rows]):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, _Rows)
+        self._skim = _skim.often(setting.compiled)
         self._rot, self._drain, self._abort = map(setting.words.code, (_ROT, _DRAIN, _ABORT))
         self._rotten = False
         self._begun = 0  # the shards that took part
@@ -399,7 +400,7 @@ class CopyFold(StreamFold[_Rows]):
 
     def skim(self, rows: _Rows, at: int) -> int:
         """See `StreamFold`."""
-        return _skim.form(self.compiled)(rows, at, self._nodesets.places, self._state, self.judged)
+        return self._skim(rows, at, self._nodesets.places, self._state, self.judged)
 
     def take(self, e: _Rows) -> None:
         """See `StreamFold`."""

@@ -19,7 +19,7 @@ from ..contract import Check, Family, Setting, Tally, Verdicts
 from ..ends import NOBODY, Ends, awaited_at
 from ..hashing import Table, all_grown, at_most, empty_table, place_of, roomy, row_of
 from ..kernel import kernel, part
-from .protocol import BRIDGE, F_APPEND, F_READ, GAP, READ_PATH, Cells, StreamFold, epoch_of, no_rows, shown
+from .protocol import BRIDGE, F_APPEND, F_READ, GAP, READ_PATH, TURNS, Cells, StreamFold, epoch_of, no_rows, shown
 
 TILING = Check(
     id="tiling",
@@ -371,9 +371,11 @@ class DeliveryFold(StreamFold[_Rows]):
 
     checks = CHECKS
     wanted = _IS_WANTED
+    left = TURNS
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, _Rows)
+        self._skim = _skim.often(setting.compiled)
         run = np.array([0, 0, 0, 0, 0, 0, -1, 0, -1, 0, -1, -1, -1, 0], dtype=np.int64)
         self._ends = Ends()
         self._sequencers: set[int] = set()
@@ -413,7 +415,7 @@ class DeliveryFold(StreamFold[_Rows]):
 
     def skim(self, rows: _Rows, at: int) -> int:
         """See `StreamFold`."""
-        return _skim.form(self.compiled)(rows, at, self._state, self.judged)
+        return self._skim(rows, at, self._state, self.judged)
 
     def take(self, e: _Rows) -> None:
         """See `StreamFold`."""

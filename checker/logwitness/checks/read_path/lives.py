@@ -123,7 +123,7 @@ class LivesFold:
             judged[0] = 0
             if at == rows or not (columns.kind[at] == _TAKES_PART or columns.kind[at] in ENDS):
                 break
-            self._feed(columns.between(at, at + 1))
+            self._turn(columns, at)
             at += 1
         return columns.between(at, rows)
 

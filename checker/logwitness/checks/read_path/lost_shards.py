@@ -96,6 +96,7 @@ class LostShardFold(StreamFold[_Rows]):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, _Rows)
+        self._skim = _skim.often(setting.compiled)
         self._tally = self.tallies[REFUSES.id]
         self._statuses: Mapping[int, int] = {}
         self._since: dict[int, int] = {}  # by shard that is lost: the event that shows it
@@ -106,7 +107,7 @@ class LostShardFold(StreamFold[_Rows]):
 
     def skim(self, rows: _Rows, at: int) -> int:
         """See `StreamFold`."""
-        return _skim.form(self.compiled)(rows, at, self._lost, self._rebuilt)
+        return self._skim(rows, at, self._lost, self._rebuilt)
 
     def take(self, e: _Rows) -> None:
         """See `StreamFold`."""

@@ -21,7 +21,7 @@ from ..ends import NOBODY, Ends, awaited_at
 from ..hashing import Table, all_grown, at_most, empty_table, grown, place_of, roomy, row_of
 from ..kernel import kernel, part
 from .nodesets import MOST_SHARDS, Enough, KnownPlaces, Nodesets, Places, mask_of, members, satisfied
-from .protocol import READ_PATH, Cells, StreamFold, epoch_of, no_rows, shown
+from .protocol import READ_PATH, TURNS, Cells, StreamFold, epoch_of, no_rows, shown
 
 HOLDS = Check(
     id="replication-property-holds",
@@ -167,9 +167,11 @@ class PlacementFold(StreamFold[_Rows]):
 
     checks = CHECKS
     wanted = _IS_WANTED
+    left = TURNS
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, _Rows)
+        self._skim = _skim.often(setting.compiled)
         self._nodesets = Nodesets(setting.words)
         self._known_places = KnownPlaces(self._nodesets.places)
         released, used = np.zeros(0, dtype=np.int64), np.zeros(2, dtype=np.int64)
@@ -198,7 +200,7 @@ class PlacementFold(StreamFold[_Rows]):
 
     def skim(self, rows: _Rows, at: int) -> int:
         """See `StreamFold`."""
-        return _skim.form(self.compiled)(rows, at, self._nodesets.places, self._state, self.judged)
+        return self._skim(rows, at, self._nodesets.places, self._state, self.judged)
 
     def take(self, e: _Rows) -> None:
         """See `StreamFold`."""

@@ -6,10 +6,10 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
-from loghistory.schema import Kind, Operation
+from loghistory.schema import END_KINDS, Kind, Operation
 from loghistory.vocabularies.read_path import VOCABULARY, GapWord, RecordWord
 
-from ..codes import RECORDS, word_code
+from ..codes import RECORDS, code, word_code
 from ..columns import Array, Columns
 from ..contract import Check, Protocol, Setting, Tally, Verdicts, violated
 from ..kernel import part
@@ -55,8 +55,10 @@ Cells: TypeAlias = Any
 
 NOWHERE = -1
 """No place."""
-_CLOSE = 8
+_CLOSE = 64
 """Events between which a compiled loop is not called: it takes longer to hand it all of its arrays."""
+TURNS = frozenset(map(code, {Kind.TAKES_PART, *END_KINDS}))
+"""Kinds by which the life of a node begins or ends."""
 
 R = TypeVar("R", bound=tuple[Any, ...])
 
@@ -83,6 +85,9 @@ class StreamFold(Generic[R]):
         """``rows`` are the columns that it reads."""
         self._rows = rows
         self.compiled = setting.compiled
+        ways = [wanted + (wanted and kind in self.left) for kind, wanted in enumerate(self.wanted[:-1].tolist())]
+        self._ways = bytes(ways).ljust(256, b"\0")
+        """By code of a kind: 2 if the loop leaves all of its events, 1 if it takes any, 0 if it passes over them."""
         self.words: Words = setting.words
         self.tallies = {check.id: Tally(check, setting.keep, setting.seen) for check in self.checks}
         self.judged = np.zeros(len(self.checks), dtype=np.int64)
@@ -97,19 +102,16 @@ class StreamFold(Generic[R]):
         self.make_room(rows)
         if not self.compiled:
             rows = self._rows(*(column.tolist() for column in rows))
-        at = self.skim(rows, 0)
+        at, ways = self.skim(rows, 0), b""
         while at < len(columns.kind):
-            event: list[Any] = [int(column[at]) for column in rows]
+            event: list[Any] = [column.item(at) if self.compiled else column[at] for column in rows]
             self.take(self._rows(*event))
-            following = self._left_next(columns, at + 1) if self.compiled else NOWHERE
-            at = self.skim(rows, at + 1) if following == NOWHERE else following
-
-    def _left_next(self, columns: Columns, at: int) -> int:
-        """The place of the next event, if the loop leaves it in any case, and it is close; else `NOWHERE`."""
-        for place, kind in enumerate(columns.kind[at : at + _CLOSE].tolist(), at):
-            if self.wanted[kind]:
-                return place if kind in self.left else NOWHERE
-        return NOWHERE
+            ways = ways or (columns.kind.tobytes().translate(self._ways) if self.compiled else b"")
+            # What the loop leaves in any case, it is not asked for.
+            close = ways[at + 1 : at + 1 + _CLOSE]
+            wanted = close.lstrip(b"\0")
+            at += 1 + len(close) - len(wanted)
+            at = at if wanted.startswith(b"\2") else self.skim(rows, at)
 
     def make_room(self, rows: R) -> None:
         """Make room for what these events may add."""

@@ -25,7 +25,7 @@ from ..ends import NOBODY, All, Ends, awaited_at
 from ..hashing import Table, all_grown, at_most, empty_table, roomy, row_of
 from ..kernel import kernel, part
 from .nodesets import MOST_SHARDS, Nodesets, Places, mask_of, members, satisfied
-from .protocol import NOWHERE, READ_PATH, Cells, StreamFold, epoch_of, no_rows, shown
+from .protocol import NOWHERE, READ_PATH, TURNS, Cells, StreamFold, epoch_of, no_rows, shown
 
 KEPT = Check(
     id="seal-is-kept",
@@ -215,9 +215,11 @@ class SealFold(StreamFold[_Rows]):
 
     checks = CHECKS
     wanted = _IS_WANTED
+    left = TURNS
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, _Rows)
+        self._skim = _skim.often(setting.compiled)
         seals = _Seals(*(np.zeros(MOST_SHARDS + 1, dtype=np.int64) for _ in _Seals._fields))
         self._ends = Ends()
         run, used = np.array([0, NOWHERE, NOWHERE], dtype=np.int64), np.zeros(1, dtype=np.int64)
@@ -237,7 +239,7 @@ class SealFold(StreamFold[_Rows]):
 
     def skim(self, rows: _Rows, at: int) -> int:
         """See `StreamFold`."""
-        return _skim.form(self.compiled)(rows, at, self._state, self.judged)
+        return self._skim(rows, at, self._state, self.judged)
 
     def take(self, e: _Rows) -> None:
         """See `StreamFold`."""

@@ -35,7 +35,7 @@ from .held import (
     with_copies,
 )
 from .nodesets import MOST_SHARDS, Nodesets, Places, all_lsns_said, factor_at, members, size
-from .protocol import NOWHERE, READ_PATH, Cells, StreamFold, epoch_of, no_rows, shown
+from .protocol import NOWHERE, READ_PATH, TURNS, Cells, StreamFold, epoch_of, no_rows, shown
 
 SHIPPER = Check(
     id="one-shipper",
@@ -479,9 +479,11 @@ class ShippingFold(StreamFold[_Rows]):
 
     checks = CHECKS
     wanted = _IS_WANTED
+    left = TURNS
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, _Rows)
+        self._skim = _skim.often(setting.compiled)
         self._tally = self.tallies[SHIPPER.id]
         self._nodesets = Nodesets(setting.words)
         self._ends = Ends()
@@ -528,7 +530,7 @@ class ShippingFold(StreamFold[_Rows]):
 
     def skim(self, rows: _Rows, at: int) -> int:
         """See `StreamFold`."""
-        return _skim.form(self.compiled)(rows, at, self._nodesets.places, self._state, self.judged)
+        return self._skim(rows, at, self._nodesets.places, self._state, self.judged)
 
     def take(self, e: _Rows) -> None:
         """See `StreamFold`."""

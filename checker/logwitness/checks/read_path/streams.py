@@ -229,6 +229,7 @@ class Streams:
     def __init__(self, words: Words, compiled: bool) -> None:
         self._words = words
         self._compiled = compiled
+        self._skim = hearing.skim.often(compiled)
         self.nodesets = Nodesets(words)
         self._logged: dict[int, Mapping[int, int]] = {}
         self._emptied: dict[int, int] = {}  # by version: how often a shard had become empty by then
@@ -251,10 +252,10 @@ class Streams:
 
     def skim(self, rows: Rows, at: int, judged: Ints) -> int:
         """Take what streams hear, and the records that they heard and deliver; the place of the first other event."""
-        at = hearing.skim.form(self._compiled)(rows, at, self._hearing, judged)
+        at = self._skim(rows, at, self._hearing, judged)
         while at < len(rows.kind) and rows.kind[at] in (_HEARD, _RECORD) and int(rows.op[at]) not in self._of:
             self.of(int(rows.op[at]))
-            at = hearing.skim.form(self._compiled)(rows, at, self._hearing, judged)
+            at = self._skim(rows, at, self._hearing, judged)
         return at
 
     def of(self, op: int) -> Stream:
@@ -265,14 +266,14 @@ class Streams:
             self._hearing = hearing.with_stream(self._hearing, self._compiled)
         stream.row = row = hearing.stream_row(self._hearing, op)
         by_stream, by_shard = self._hearing.streams, self._hearing.shards
-        stream.position, stream.hears = int(by_stream.position[row]), bool(by_stream.hears[row])
-        stream.answers = int(by_stream.version[row]), int(by_stream.answer[row])
-        stream.trimmed, stream.refused = int(by_stream.trimmed[row]), bool(by_stream.refused[row])
+        stream.position, stream.hears = by_stream.position.item(row), bool(by_stream.hears[row])
+        stream.answers = by_stream.version.item(row), by_stream.answer.item(row)
+        stream.trimmed, stream.refused = by_stream.trimmed.item(row), bool(by_stream.refused[row])
         if by_stream.moved[row]:
             stream.grace, by_stream.moved[row] = None, 0
         for each in stream.shards.values():
-            each.next, each.unsure = int(by_shard.next[each.row]), int(by_shard.unsure[each.row])
-            each.reading, each.expired = bool(by_shard.reading[each.row]), int(by_shard.expired[each.row])
+            each.next, each.unsure = by_shard.next.item(each.row), by_shard.unsure.item(each.row)
+            each.reading, each.expired = bool(by_shard.reading.item(each.row)), by_shard.expired.item(each.row)
         return stream
 
     def keep(self, stream: Stream) -> None:

@@ -89,12 +89,13 @@ class TrimFold(StreamFold[_Rows]):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, _Rows)
+        self._skim = _skim.often(setting.compiled)
         self._state = _State(*(np.zeros(MOST_SHARDS, dtype=np.int64) for _ in range(3)))
         self._awaited: dict[tuple[int, int], tuple[int, int, int]] = {}  # by stream and shard: filter, LSN, trim's seq
 
     def skim(self, rows: _Rows, at: int) -> int:
         """See `StreamFold`."""
-        return _skim.form(self.compiled)(rows, at, self._state)
+        return self._skim(rows, at, self._state)
 
     def take(self, e: _Rows) -> None:
         """See `StreamFold`."""

@@ -31,7 +31,7 @@ from .nodesets import (
     satisfied,
     statuses_said,
 )
-from .protocol import BRIDGE, READ_PATH, Cells, StreamFold, no_rows, shown
+from .protocol import BRIDGE, READ_PATH, TURNS, Cells, StreamFold, no_rows, shown
 
 SETTLES = Check(
     id="recovery-settles-all",
@@ -169,9 +169,11 @@ class WriteFold(StreamFold[_Rows]):
 
     checks = CHECKS
     wanted = _IS_WANTED
+    left = TURNS
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting, _Rows)
+        self._skim = _skim.often(setting.compiled)
         self._nodesets = Nodesets(setting.words)
         used, sealed, run = (np.zeros(size, dtype=np.int64) for size in (1, MOST_SHARDS, 4))
         self._state = _State(empty_table(), used, no_rows(_Writes), sealed, run)
@@ -185,7 +187,7 @@ class WriteFold(StreamFold[_Rows]):
 
     def skim(self, rows: _Rows, at: int) -> int:
         """See `StreamFold`."""
-        return _skim.form(self.compiled)(rows, at, self._state, self.judged)
+        return self._skim(rows, at, self._state, self.judged)
 
     def take(self, e: _Rows) -> None:
         """See `StreamFold`."""
