@@ -75,7 +75,7 @@ _IS_BEAT, _IS_FEW = lookup(_BEATS), lookup(_FEW)
 
 
 class _Beats(NamedTuple):
-    """Heartbeats, receipts and decisions; the columns of them that are read."""
+    """Columns of events, among them all heartbeats, receipts and decisions."""
 
     seq: Array
     time: Array
@@ -85,9 +85,10 @@ class _Beats(NamedTuple):
     stamp: Array
 
     def within(self, start: int, end: int) -> _Beats:
-        """Those from one time to another."""
+        """Heartbeats, receipts and decisions from one time to another."""
         some = slice(np.searchsorted(self.time, start), np.searchsorted(self.time, end, side="right"))
-        return _Beats(*(column[some] for column in self))
+        which = _IS_BEAT[self.kind[some]]
+        return _Beats(*(column[some][which] for column in self))
 
 
 _NO_BEATS = _Beats(*(np.zeros(0, dtype=np.int64) for _ in _Beats._fields))
@@ -145,9 +146,7 @@ class AvailabilityFold(QueryFold):
         found = self.plain(columns, {})
         # A clock that went back tells nothing; `time-goes-forward` says so.
         columns = columns._replace(time=np.maximum(np.maximum.accumulate(columns.time), self._now))
-        which = np.flatnonzero(_IS_BEAT[columns.kind])
-        if len(which):
-            self._beats.append(_Beats(*(getattr(columns, name)[which] for name in _Beats._fields)))
+        self._beats.append(_Beats(*(getattr(columns, name) for name in _Beats._fields)))
         some: Array = _IS_FEW[columns.kind]
         ended: Iterator[tuple[int, Array]] = iter(())
         if found is not None:

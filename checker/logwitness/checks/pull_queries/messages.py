@@ -19,7 +19,7 @@ import numpy as np
 from loghistory.schema import END_KINDS, Kind
 
 from ..codes import FAIL, FAULT, HEAL, INFO, INVOKE, MAX_OFFSET, NO_NODE, NULL, OK, code, lookup
-from ..columns import Columns, Ints, read_only
+from ..columns import Array, Columns, Ints, read_only
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
 from ..ends import MOST_NODES, Ends
 from ..kernel import kernel
@@ -144,6 +144,14 @@ class _Gap:
     last: int = NULL
 
 
+class _Stated(NamedTuple):
+    """Events of servers that bear a stamp of their own."""
+
+    seq: Ints
+    node: Array
+    stamp: Ints
+
+
 class _Beats(NamedTuple):
     """Heartbeats and receipts: the pairs of nodes that one was sent by and to, or heard by and from."""
 
@@ -236,7 +244,8 @@ class MessageFold(QueryFold):
         kinds = columns.kind
         clocks = _IS_OF_CLOCK[kinds] & (columns.f == self._clock)
         which = np.flatnonzero(_IS_TURN[kinds] | clocks | (_IS_SIGN[kinds] & np.isin(columns.node, nodes)))
-        stated = columns.where(_IS_STATED[kinds])
+        states = np.flatnonzero(_IS_STATED[kinds])
+        stated = _Stated(*(getattr(columns, name)[states] for name in _Stated._fields))
         for seq, kind, node, stamp in columns.rows(which, "seq", "kind", "node", "stamp"):
             while found and found[-1].events[-1] < seq:
                 self._wait(found.pop(), stated)
@@ -254,14 +263,14 @@ class MessageFold(QueryFold):
         # Of a node that is there twice the last is kept.
         self._stated[_places(stated.node)] = stated.stamp
 
-    def _last_stated(self, stated: Columns, node: int, seq: int) -> int:
+    def _last_stated(self, stated: _Stated, node: int, seq: int) -> int:
         """The last stamp that a node stated before an event; NULL if it is not known."""
         before = np.flatnonzero((stated.node == node) & (stated.seq < seq))
         if not 0 <= node < MOST_NODES:
             return NULL
         return int(stated.stamp[before[-1]] if len(before) else self._stated[node])
 
-    def _wait(self, each: _Unsaid, stated: Columns) -> None:
+    def _wait(self, each: _Unsaid, stated: _Stated) -> None:
         nodes, since = [each.node], each.since
         if each.stamp != NULL and not {each.node, NO_NODE} & self._set:
             lost = any(

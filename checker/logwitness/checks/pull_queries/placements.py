@@ -19,7 +19,6 @@ from ..codes import FAIL, INFO, INVOKE, OK, code, lookup
 from ..columns import Columns
 from ..contract import Check, Family, Setting
 from .plain_queries import READS, QueryFold, state
-from .plain_queries.overwritten import for_placements
 from .protocol import PULL_QUERIES, Assigned, Positions, Queries, Query, Server, said
 from .routing import within
 
@@ -173,7 +172,7 @@ class PlacementFold(QueryFold):
         found = self.plain(columns, {MAY.id: state.MAY})
         plain = None
         if found is not None:
-            plain = found.placed | for_placements(columns, found)
+            plain = found.of_placements
             folds = (columns.kind == _FOLD) & found.right
             self._tallies[ORDER.id].judged += int(np.count_nonzero(folds))
         rows = self.rows(columns, _IS_WANTED, plain)

@@ -5,16 +5,14 @@ Sources: pull-queries.md#answers-where-it-is, pull-queries.md#reports-what-it-ke
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from loghistory.schema import Kind
 
 from ..codes import FAULT, FAULT_WIPE, code, lookup
-from ..columns import Columns, Ints, groups
-from ..contract import Check, Family, Setting, Tally, Verdicts, violated
-from ..words import Words
+from ..columns import Columns
+from ..contract import Check, Family, Setting
+from .plain_queries import READS, QueryFold, state
 from .protocol import PULL_QUERIES, Assigned, Positions, Server, said
 
 ANSWERS = Check(
@@ -48,58 +46,67 @@ COUNTS = Check(
 CHECKS = (ANSWERS, REPORTS, COUNTS)
 
 _SERVE, _ASSIGNED, _REPORT, _FOLD, _ANSWER = map(code, (Kind.SERVE, Kind.ASSIGNED, Kind.REPORT, Kind.FOLD, Kind.ANSWER))
-_RARE = (Kind.SERVE, Kind.ASSIGNED, Kind.REPORT, Kind.FAULT)
-_IS_RARE, _IS_PLACED = lookup(_RARE), lookup((Kind.FOLD, Kind.ANSWER))
-_PARTITIONS = 32
-"""Bits of a partition in a number for it and its node."""
+_KINDS = frozenset({Kind.SERVE, Kind.ASSIGNED, Kind.REPORT, Kind.FAULT, Kind.FOLD, Kind.ANSWER})
+_IS_WANTED = lookup(_KINDS)
 
 
-class StandingFold:
+class StandingFold(QueryFold):
     """Judges where the servers of one run stand; see the module."""
 
+    checks = CHECKS
+    reads = (*READS, "incarnation")
+
     def __init__(self, setting: Setting) -> None:
-        self._tallies = {check.id: Tally(check, setting.keep, setting.seen) for check in CHECKS}
+        super().__init__(setting)
         self._answers, self._reports, self._counts = self._tallies.values()
-        self._words: Words = setting.words
         self._serves: dict[int, tuple[int, int]] = {}  # by node: the number of its life, and the event
-        self._hosts: dict[int, str | None] = {}
+        self._names: dict[int, str | None] = {}
         self._began: dict[int, int] = {}
         self._assigned: dict[int, tuple[Assigned | None, int]] = {}
         self._passed: dict[int, dict[int, tuple[int, int]]] = {}  # by node and partition: offsets, and the event
 
     def feed(self, columns: Columns) -> None:
-        """Take the next events: what happens between two lives of servers at once."""
-        rare = np.flatnonzero(_IS_RARE[columns.kind])
-        placed = np.flatnonzero(_IS_PLACED[columns.kind])
-        begun = rare[columns.kind[rare] == _SERVE].tolist()
-        for begin, end in zip([0, *begun], [*begun, len(columns.kind)], strict=True):
-            low, high = np.searchsorted(rare, (begin, end))
-            for event in columns.rows(rare[low:high], "seq", "kind", "node", "f", "stamp", "value", "incarnation"):
-                self._rare(*event)
-            low, high = np.searchsorted(placed, (begin, end))
-            self._place(columns, placed[low:high])
+        """Take the next events of the run."""
+        found, plain = self.plain(columns, {ANSWERS.id: state.STANDS}), None
+        if found is not None:
+            reports = found.right & (columns.kind == _REPORT)
+            self._reports.judged += int(np.count_nonzero(reports))
+            plain = reports | found.events | (found.of_placements & (columns.kind == _FOLD))
+        rows = self.rows(columns, _IS_WANTED, plain)
+        for at, (seq, kind, node) in enumerate(zip(rows.seq, rows.kind, rows.node, strict=True)):
+            if kind == _SERVE:
+                self._served(seq, node, rows.value[at], rows.incarnation[at])
+            elif kind == FAULT:
+                if rows.f[at] == FAULT_WIPE:
+                    self._serves.pop(node, None)
+            elif node in self._passed:
+                if kind == _FOLD:
+                    self._passed[node][rows.partition[at]] = rows.last_offset[at] + 1, seq
+                elif kind == _ANSWER:
+                    self._answered(seq, node, rows.partition[at], rows.offset[at])
+                elif kind == _ASSIGNED:
+                    self._assigned[node] = said(self._words, rows.value[at], Assigned), seq
+                else:
+                    self._reported(seq, node, rows.stamp[at], said(self._words, rows.value[at], Positions))
 
-    def _rare(self, seq: int, kind: int, node: int, f: int, stamp: int, value: int, incarnation: int) -> None:
-        if kind == _SERVE:
-            before, since = self._serves.get(node, (incarnation - 1, -1))
-            self._counts.judged += since >= 0
-            if incarnation <= before:
-                self._counts.violation(since, seq, node=node, to=incarnation, before=before)
-            self._serves[node], self._passed[node], self._began[node] = (incarnation, seq), {}, seq
-            server = said(self._words, value, Server)
-            self._hosts[node] = None if server is None else server.host
-            self._assigned.pop(node, None)
-        elif kind == FAULT:
-            if f == FAULT_WIPE:
-                self._serves.pop(node, None)
-        elif node in self._hosts:
-            if kind == _ASSIGNED:
-                self._assigned[node] = said(self._words, value, Assigned), seq
-            else:
-                self._reported(seq, node, stamp, said(self._words, value, Positions))
+    def _served(self, seq: int, node: int, text: int, incarnation: int) -> None:
+        before, since = self._serves.get(node, (incarnation - 1, -1))
+        self._counts.judged += since >= 0
+        if incarnation <= before:
+            self._counts.violation(since, seq, node=node, to=incarnation, before=before)
+        self._serves[node], self._passed[node], self._began[node] = (incarnation, seq), {}, seq
+        server = said(self._words, text, Server)
+        self._names[node] = None if server is None else server.host
+        self._assigned.pop(node, None)
+
+    def _answered(self, seq: int, node: int, partition: int, position: int) -> None:
+        passed, folded = self._passed[node].get(partition, (position, -1))
+        self._answers.judged += folded >= 0
+        if position != passed:
+            self._answers.violation(folded, seq, node=node, partition=partition, position=position, passed=passed)
 
     def _reported(self, seq: int, node: int, stamp: int, positions: Positions | None) -> None:
-        host, (assigned, folded) = self._hosts[node], self._assigned.get(node, (None, -1))
+        host, (assigned, folded) = self._names[node], self._assigned.get(node, (None, -1))
         if assigned is None or host is None or positions is None:
             return
         self._reports.judged += 1
@@ -109,46 +116,12 @@ class StandingFold:
                 self._began[node], folded, seq, node=node, stamp=stamp, said=sorted(positions), kept=sorted(kept)
             )
 
-    def _place(self, columns: Columns, which: Ints) -> None:
-        """Hold answers against the folds before them; no server begins to serve between these events."""
-        numbers = columns.node[which].astype(np.int64) << _PARTITIONS | columns.partition[which]
-        wrong: list[tuple[int, int, dict[str, Any]]] = []  # by answer: the fold before it
-        for number, own in groups(numbers, which):
-            node, partition = number >> _PARTITIONS, number & ((1 << _PARTITIONS) - 1)
-            passed = self._passed.get(node)
-            if passed is None:
-                continue
-            folds = columns.kind[own] == _FOLD
-            last = np.maximum.accumulate(np.where(folds, np.arange(len(own)), -1))
-            before = passed.get(partition)
-            answers = np.flatnonzero(~folds & ((last >= 0) | (before is not None)))
-            self._answers.judged += len(answers)
-            ends, positions = columns.last_offset[own] + 1, columns.offset[own]
-            due = np.where(last >= 0, ends[np.maximum(last, 0)], -1 if before is None else before[0])
-            for at in answers[positions[answers] != due[answers]].tolist():
-                fold = int(columns.seq[own[last[at]]]) if last[at] >= 0 else before[1] if before else -1
-                place: dict[str, Any] = {"node": node, "partition": partition, "position": int(positions[at])}
-                place["passed"] = int(due[at])
-                wrong.append((int(columns.seq[own[at]]), fold, place))
-            if last[-1] >= 0:
-                passed[partition] = int(ends[last[-1]]), int(columns.seq[own[last[-1]]])
-        for seq, fold, place in sorted(wrong, key=lambda each: each[0]):
-            self._answers.violation(fold, seq, **place)
-
-    def violated(self) -> frozenset[str]:
-        """The ids of the checks that are violated so far (`Watchful`)."""
-        return violated(self._tallies.values())
-
-    def finish(self) -> Verdicts:
-        """The outcome, once all events were taken."""
-        return Verdicts(tuple(tally.outcome() for tally in self._tallies.values()))
-
 
 FAMILY = Family(
     "pull_queries_standing",
     CHECKS,
-    frozenset({*_RARE, Kind.FOLD, Kind.ANSWER}),
-    ("node", "partition", "offset", "last_offset", "stamp", "value", "f", "incarnation"),
+    _KINDS,
+    StandingFold.reads,
     StandingFold,
     PULL_QUERIES,
     reads_texts=True,

@@ -19,7 +19,6 @@ from ..codes import FAIL, INFO, INVOKE, OK, code, lookup
 from ..columns import Columns, Ints
 from ..contract import Check, Family, Setting
 from .plain_queries import READS, Plain, QueryFold, state
-from .plain_queries.overwritten import for_tables
 from .plain_queries.reading import INTEGER, NONE, WORD
 from .protocol import PULL_QUERIES, Assigned, Filter, Positions, Queries, Query, Record, Rows, Status, View, said
 from .skimming import NOWHERE
@@ -308,7 +307,7 @@ class TableFold(QueryFold):
         found = self.plain(columns, _FACTS)
         plain = None
         if found is not None:
-            plain = found.events | for_tables(columns, found)
+            plain = found.of_tables
             kept = (columns.kind == _REPORT_KEPT) & found.right
             self._tallies[TIMES.id].judged += int(np.count_nonzero(kept))
             self._tallies[REPORTS.id].judged += found.reported

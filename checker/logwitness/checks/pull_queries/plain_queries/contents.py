@@ -6,6 +6,7 @@ Sources: pull-queries.md#materialised-state, pull-queries.md#report-replaces.
 from __future__ import annotations
 
 from ...codes import NULL
+from ...columns import Ints
 from ...hashing import place_of, row_of
 from ...kernel import part
 from ...strings import Strings
@@ -154,6 +155,43 @@ def rows_are_right(state: State, query: int, partition: int, position: int, text
     return bool(found == count)
 
 
+# -- assignments -------------------------------------------------------------------------------------------------------
+
+
+@part
+def placement(numbers: Ints, assigned: int, partition: int) -> int:
+    """Where an assignment says who keeps a partition; `NOWHERE` if it does not."""
+    at = assigned + 2 + numbers[assigned + 1]
+    if partition >= numbers[at]:
+        return NOWHERE
+    at += 1
+    for _ in range(partition):
+        at += 2 + numbers[at + 1]
+    return int(at)
+
+
+@part
+def holds(state: State, node: int, partition: int) -> bool:
+    """Whether a server keeps a partition, by the assignment that it has folded."""
+    numbers, assigned, host = state.said.numbers, state.servers.assigned[node], state.servers.host[node]
+    at = placement(numbers, assigned, partition) if assigned >= 0 else NOWHERE
+    if at < 0:
+        return False
+    for i in range(numbers[at + 1]):
+        if numbers[at + 2 + i] == host:
+            return True
+    return bool(numbers[at] == host)
+
+
+@part
+def _keeps_all(state: State, node: int, partitions: int) -> bool:
+    """Whether a server keeps just these partitions, as bits, by the assignment that it has folded."""
+    for partition in range(len(state.logs.end)):
+        if holds(state, node, partition) != (partitions >> partition & 1 > 0):
+            return False
+    return bool(state.servers.assigned[node] >= 0)
+
+
 # -- reports -----------------------------------------------------------------------------------------------------------
 
 
@@ -192,8 +230,15 @@ def passes(state: State, node: int, partition: int, first: int, last: int) -> bo
 
 
 @part
+def stands_at(state: State, node: int, partition: int, position: int) -> bool:
+    """Whether a server is at a position, as far as it has passed offsets since it began to serve."""
+    lives, place = state.lives, node * len(state.logs.end) + partition
+    return bool(lives.served[node] and lives.passed[place] in (NULL, position))
+
+
+@part
 def reports_truly(state: State, node: int, stamp: int, text: int) -> bool:
-    """A server makes a report; whether it says what is so, of the partitions of which the one before spoke."""
+    """A server makes a report; whether it says what is so, of the partitions that it keeps, as the one before did."""
     lives, said, logs, most = state.lives, state.said, state.logs, len(state.logs.end)
     lives.newest[node], lives.text[node] = max(lives.newest[node], stamp), text
     if text < 0 or said.forms[text] != POSITIONS or said.at[text] < 0:
@@ -216,7 +261,7 @@ def reports_truly(state: State, node: int, stamp: int, text: int) -> bool:
         right &= current <= end and lives.end[place] <= end
         right &= logs.whole[partition] != 0 and end <= logs.end[partition]
         lives.end[place] = end
-    right &= spoken == lives.reported[node] and lives.served[node] != 0
+    right &= spoken == lives.reported[node] and lives.served[node] != 0 and _keeps_all(state, node, spoken)
     lives.reported[node] = spoken
     state.reported[0] += said.numbers[at] if right else 0
     return bool(right)

@@ -18,15 +18,15 @@ import numpy as np
 
 from loghistory.schema import END_KINDS, Kind
 
-from ...codes import INVOKE, KINDS, NULL, code, lookup
+from ...codes import INVOKE, NULL, code, lookup
 from ...columns import Array, Columns, Ints, read_only
 from ...contract import Setting
 from ...hashing import Table, empty_table, place_of, roomy
-from ...kernel import kernel
 from ...words import Words
 from ..protocol import Hosts, ServerFold
 from ..skimming import FEW, NOWHERE
 from .loop import IS_OF_QUERY, IS_TAKEN, look
+from .overwritten import overwritten
 from .reading import ASKED, ASSIGNED, FINISHED, NAME, POSITIONS, QUERY, RECORD, ROWS, VIEW, Reading, Said
 from .state import (
     ENDED,
@@ -93,14 +93,9 @@ class Plain(NamedTuple):
     """The number of the name of each host."""
     name: Callable[[int], str]
     """The string that has a number among what texts say."""
-    by_kind: tuple[Ints, Ints]
-    """The places of all events in the order of their kinds, and where each kind begins there."""
-
-    def of(self, *kinds: int) -> Ints:
-        """Where events of these kinds are, ascending."""
-        order, starts = self.by_kind
-        some = [order[starts[kind] : starts[kind + 1]] for kind in kinds]
-        return some[0] if len(some) == 1 else np.sort(np.concatenate(some))
+    of_tables: Array
+    of_placements: Array
+    """Events that the folds of tables and of placements need not take: plain queries, and what is `overwritten`."""
 
 
 class PlainQueries:
@@ -136,8 +131,8 @@ class PlainQueries:
         kind = columns.kind[which]
         if not len(which):
             nothing, few = np.zeros(len(columns.seq), bool), np.zeros(VIEWS + 1, np.int64)
-            nowhere, by_kind = np.full(len(nothing), NOWHERE), _by_kind(columns.kind)
-            return Plain(nothing, nothing, nothing, 0, few, (), few, nowhere, {}, self._reading.name, by_kind)
+            nowhere = np.full(len(nothing), NOWHERE)
+            return Plain(nothing, nothing, nothing, 0, few, (), few, nowhere, {}, self._reading.name, nothing, nothing)
         # A clock that went back tells nothing; `time-goes-forward` says so.
         time = np.maximum(np.maximum.accumulate(columns.time), self._now)
         self._now, time = int(time[-1]), time[which]
@@ -238,7 +233,7 @@ class PlainQueries:
         size = len(columns.seq)
         events = _placed(size, which, right[row_of])
         placed = _placed(size, which, (right & np.append(queries.may > 0, False))[row_of])
-        of_tables = _placed(size, which, right_here)
+        here = _placed(size, which, right_here)
         over = np.flatnonzero(queries.state == OVER)
         of_over = facts[over]
         of_over[:, MAY] *= queries.may[over]
@@ -247,8 +242,9 @@ class PlainQueries:
         ended = [(last, np.bincount(routers, minlength=FEW)) for last, routers in by_turn if len(routers)]
         of_turns = int(reported[0]), of_over.sum(axis=0), ended
         places = _places(size, which, rows, said)
-        by_kind = _by_kind(columns.kind)
-        return Plain(events, placed, of_tables, *of_turns, said.numbers, places, name_of, self._reading.name, by_kind)
+        tables, placements = overwritten(columns, self._most, events, placed, here)
+        left_out = tables | events, placements | placed
+        return Plain(events, placed, here, *of_turns, said.numbers, places, name_of, self._reading.name, *left_out)
 
     def _taken_up(self, queries: OfQueries, asked: int) -> Table:
         """The rows of queries by their numbers; those that are open from before have theirs."""
@@ -332,27 +328,6 @@ def _placed(size: int, which: Ints, here: Array) -> Array:
     found = np.zeros(size, bool)
     found[which] = here
     return found
-
-
-@kernel
-def _sort_by_kind(kind: Array, starts: Ints, order: Ints) -> None:
-    """Put places in the order of their kinds; ``starts``: where each begins, once behind the one before."""
-    for i in range(len(kind)):
-        if kind[i] >= 0:
-            starts[kind[i] + 2] += 1
-    for i in range(2, len(starts)):
-        starts[i] += starts[i - 1]
-    for i in range(len(kind)):
-        if kind[i] >= 0:
-            order[starts[kind[i] + 1]] = i
-            starts[kind[i] + 1] += 1
-
-
-def _by_kind(kind: Array) -> tuple[Ints, Ints]:
-    """See `Plain`; events of other kinds are left out."""
-    starts, order = np.zeros(len(KINDS) + 2, np.int64), np.empty(len(kind), np.int64)
-    _sort_by_kind.compiled(read_only(kind), starts, order)
-    return order, starts
 
 
 def _places(events: int, which: Ints, rows: Rows, said: Said) -> Ints:

@@ -18,11 +18,14 @@ from ..skimming import FEW, NOWHERE
 from .contents import (
     hears,
     hears_truly,
+    holds,
     keeps,
     passes,
+    placement,
     reports_truly,
     rows_are_right,
     shows,
+    stands_at,
     views_reports,
 )
 from .reading import ASKED, FINISHED, NONE, QUERY, VIEW
@@ -38,6 +41,7 @@ from .state import (
     PUT,
     ROUTED,
     STALENESS,
+    STANDS,
     TABLE_ROWS,
     VIEWS,
     WITHIN,
@@ -52,18 +56,6 @@ _CHANGELOG, _REPORT, _REPORT_HEARD, _REPORT_KEPT, _FOLD = map(code, _OF_TABLES)
 _IS_CLOSED = lookup({Kind.OK, Kind.FAIL, Kind.INFO})
 IS_OF_QUERY = lookup({*_OF_QUERIES, Kind.INVOKE, Kind.OK, Kind.FAIL, Kind.INFO})
 IS_TAKEN = IS_OF_QUERY | lookup(_OF_TABLES)
-
-
-@part
-def _placement(numbers: Ints, assigned: int, partition: int) -> int:
-    """Where an assignment says who keeps a partition; `NOWHERE` if it does not."""
-    at = assigned + 2 + numbers[assigned + 1]
-    if partition >= numbers[at]:
-        return NOWHERE
-    at += 1
-    for _ in range(partition):
-        at += 2 + numbers[at + 1]
-    return int(at)
 
 
 @part
@@ -88,19 +80,6 @@ def _is_same(numbers: Ints, one: int, other: int) -> bool:
 
 
 @part
-def _holds(state: State, node: int, partition: int) -> bool:
-    """Whether a server keeps a partition, by the assignment that it has folded."""
-    numbers, assigned, host = state.said.numbers, state.servers.assigned[node], state.servers.host[node]
-    at = _placement(numbers, assigned, partition) if assigned >= 0 else NOWHERE
-    if at < 0:
-        return False
-    for i in range(numbers[at + 1]):
-        if numbers[at + 2 + i] == host:
-            return True
-    return bool(numbers[at] == host)
-
-
-@part
 def _alive(numbers: Ints, statuses: int, host: int, unknown: int) -> int:
     """Whether a host is alive by a view."""
     for i in range(numbers[statuses]):
@@ -114,7 +93,7 @@ def _comes_first(state: State, node: int, view: int, bound: int, partition: int,
     """Find the first candidate for a partition; whether there is one."""
     servers, reports, parts, numbers = state.servers, state.reports, state.parts, state.said.numbers
     most, shipped = len(state.logs.end), servers.shipped[node]
-    at = _placement(numbers, view + 2, partition)
+    at = placement(numbers, view + 2, partition)
     if at < 0:
         return False
     max_end = 0
@@ -240,10 +219,12 @@ def _answers(state: State, rows: Rows, i: int, row: int) -> bool:
         return False
     if not servers.known[node] or (node != queries.router[row] and not queries.heard[row] & bit):
         return False
+    if not stands_at(state, node, partition, position):
+        return False
     if not rows_are_right(state, queries.query[row], partition, position, text):
         return False
     if servers.reads[node] and not (servers.shipped[node] and servers.reports[node]):
-        if not _holds(state, node, partition):
+        if not holds(state, node, partition):
             return False
         state.facts[row, MAY] += 1
     else:
@@ -251,6 +232,7 @@ def _answers(state: State, rows: Rows, i: int, row: int) -> bool:
     queries.answered[row] |= bit
     parts.offset[place], parts.answer[place] = position, text
     state.facts[row, TABLE_ROWS] += 1
+    state.facts[row, STANDS] += state.lives.passed[node * len(state.logs.end) + partition] != NULL
     state.facts[row, MESSAGES] += node != queries.router[row]
     return True
 

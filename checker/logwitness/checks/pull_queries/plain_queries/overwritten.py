@@ -2,18 +2,21 @@
 
 Most of what a fold is told of a server replaces what it was told before: offsets passed, reports heard and kept. An
 event that is plainly right, and is followed by another of its kind before anything looks at what it left, need not be
-taken at all.
+taken at all. The loop goes backwards, so that it knows what follows.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from loghistory.schema import Kind
 
-from ...codes import code
-from ...columns import Array, Columns, Ints, by_number
-from .finder import Plain
+from ...codes import NULL, code
+from ...columns import Array, Columns, Ints, read_only
+from ...kernel import kernel, part
+from ..skimming import FEW, NOWHERE
 
 _FOLD, _REPORT, _REPORT_HEARD, _REPORT_KEPT, _ASSIGNED, _SERVE = map(
     code, (Kind.FOLD, Kind.REPORT, Kind.REPORT_HEARD, Kind.REPORT_KEPT, Kind.ASSIGNED, Kind.SERVE)
@@ -21,108 +24,142 @@ _FOLD, _REPORT, _REPORT_HEARD, _REPORT_KEPT, _ASSIGNED, _SERVE = map(
 _CHANGELOG, _ROUTE, _SHOWN, _ANSWER, _GIVE_UP = map(
     code, (Kind.CHANGELOG, Kind.ROUTE, Kind.SHOWN, Kind.ANSWER, Kind.GIVE_UP)
 )
-_WIDE = 1 << 32
 
 
-def before_others(owner: Ints, part: Ints, places: Ints, looks: tuple[Ints, Ints]) -> Ints:
-    """Of events at ascending ``places``: which one of the same owner and part comes next (its place among them).
+class _Rows(NamedTuple):
+    """The columns that are read."""
 
-    -1 if there is none, or if what ``looks`` (owners, with places) tells comes before it, or is it.
+    kind: Array
+    node: Array
+    peer: Array
+    partition: Array
+    last_offset: Array
+    epoch: Array
+
+
+class _Found(NamedTuple):
+    """By event: what `Plain` says of it, and whether the folds of tables and of placements need not take it."""
+
+    events: Array
+    placed: Array
+    right: Array
+    of_tables: Array
+    of_placements: Array
+
+
+class _Later(NamedTuple):
+    """What follows that nobody looks in between: of folds the last offset, else whether there is something.
+
+    By node and partition, by pair of nodes, by node and by partition; of tables first, then of placements.
     """
-    looked = np.sort(looks[0] * _WIDE + looks[1])
-    seen = np.searchsorted(looked, owner * _WIDE + places, side="right")
-    order = by_number(part)
-    order = order[by_number(owner[order])]
-    one, other = order[:-1], order[1:]
-    same = (owner[one] == owner[other]) & (part[one] == part[other]) & (seen[one] == seen[other])
-    found = np.full(len(places), -1)
-    found[one[same]] = other[same]
-    return found
+
+    folds: Ints
+    kept: Ints
+    heard: Ints
+    reports: Ints
+    folds_placed: Ints
+    own_kept: Ints
+    reports_placed: Ints
+    logs: Ints
+    next_log: Ints  # the event, if it need not be taken, should its epoch be that of the one before
 
 
-def _numbers(columns: Columns, which: Ints, one: str, other: str) -> tuple[Ints, Ints]:
-    return getattr(columns, one)[which].astype(np.int64), getattr(columns, other)[which].astype(np.int64)
+@part
+def _shows(rows: _Rows, found: _Found, i: int, later: _Later) -> None:
+    """A changelog shows an offset."""
+    partition, right = rows.partition[i], found.right[i]
+    found.of_tables[i] = right
+    if 0 <= partition < len(later.logs):
+        after = later.next_log[partition]
+        if after >= 0:
+            found.of_placements[after] = rows.epoch[after] <= rows.epoch[i]
+        later.next_log[partition] = i if right and later.logs[partition] else NOWHERE
+        later.logs[partition] = right
 
 
-def _at_least(columns: Columns, folds: Ints, following: Ints) -> Array:
-    """Whether a fold is followed by one that passes as much at least."""
-    last = columns.last_offset[folds]
-    return (following >= 0) & (last <= last[following])
+@part
+def _passes(rows: _Rows, found: _Found, i: int, later: _Later) -> None:
+    """A server passes offsets."""
+    node, partition, last, most = rows.node[i], rows.partition[i], rows.last_offset[i], len(later.logs)
+    if not found.right[i] and 0 <= partition < most:
+        later.logs[partition] = 0
+    if not 0 <= node < FEW:
+        return
+    if 0 <= partition < most:
+        place = node * most + partition
+        follows, placed = later.folds[place], later.folds_placed[place]
+        found.of_tables[i] = follows != NULL and last <= follows
+        found.of_placements[i] = found.right[i] and placed != NULL and last <= placed
+        later.folds[place] = later.folds_placed[place] = last
+    if not found.right[i]:
+        later.folds_placed[node * most : (node + 1) * most] = NULL
 
 
-def for_tables(columns: Columns, plain: Plain) -> Array:
-    """Events that the fold of tables need not take."""
-    right, hidden = plain.right, np.zeros(len(columns.seq), bool)
-
-    reports = plain.of(_REPORT)
-    of_lives = plain.of(_ASSIGNED, _SERVE)
-    node = columns.node[reports].astype(np.int64)
-    wrong = reports[~right[reports]]
-    looks = np.concatenate((wrong, of_lives))
-    owners = columns.node[looks].astype(np.int64)
-    as_reported = before_others(node, np.zeros_like(node), reports, (owners, looks)) >= 0
-
-    folds = plain.of(_FOLD)
-    looks = np.concatenate((wrong, plain.of(_SERVE)))
-    owners = columns.node[looks].astype(np.int64)
-    hidden[folds] = _at_least(
-        columns, folds, before_others(*_numbers(columns, folds, "node", "partition"), folds, (owners, looks))
-    )
-
-    kept = plain.of(_REPORT_KEPT)
-    routes = plain.of(_ROUTE)
-    looks = np.concatenate((kept[~right[kept]], routes[~plain.events[routes]], plain.of(_SHOWN)))
-    owners = columns.node[looks].astype(np.int64)
-    after = before_others(*_numbers(columns, kept, "node", "peer"), kept, (owners, looks))
-    hidden[kept] = right[kept] & (after >= 0)
-
-    heard = plain.of(_REPORT, _REPORT_HEARD)
-    node, peer = _numbers(columns, heard, "node", "peer")
-    made = columns.kind[heard] == _REPORT
-    peer[made] = node[made]
-    looks = kept[~hidden[kept]]
-    owner, other = _numbers(columns, looks, "node", "peer")
-    few = (min(int(each.min(initial=0)) for each in (node, peer, owner, other)) >= 0) and (
-        max(int(each.max(initial=0)) for each in (node, peer, owner, other)) < 1 << 15
-    )
-    if few:
-        hidden[heard] = before_others(node << 15 | peer, np.zeros_like(node), heard, (owner << 15 | other, looks)) >= 0
-    hidden[reports] &= right[reports] & as_reported
-    logs = plain.of(_CHANGELOG)
-    hidden[logs] = right[logs]
-    return hidden
+@part
+def _hears(rows: _Rows, found: _Found, i: int, later: _Later) -> None:
+    """A server makes, hears or keeps a report."""
+    kind, node, peer, right, most = rows.kind[i], rows.node[i], rows.peer[i], found.right[i], len(later.logs)
+    if kind == _REPORT:
+        pair = node * FEW + node
+        found.of_tables[i] = right and later.reports[node] and later.heard[pair]
+        found.of_placements[i] = later.reports_placed[node]
+        later.heard[pair], later.reports[node], later.reports_placed[node] = 1, right, 1
+        if not right:
+            later.folds[node * most : (node + 1) * most] = NULL
+        return
+    pair = node * FEW + peer
+    if kind == _REPORT_HEARD:
+        found.of_tables[i] = later.heard[pair]
+        later.heard[pair] = 1
+        return
+    found.of_tables[i] = right and later.kept[pair]
+    if not found.of_tables[i]:
+        later.heard[pair] = 0
+    if not right:
+        later.kept[node * FEW : (node + 1) * FEW] = 0
+    later.kept[pair] = right
+    found.of_placements[i] = peer != node or later.own_kept[node]
+    if peer == node:
+        if not later.own_kept[node]:
+            later.reports_placed[node] = 0
+        later.own_kept[node] = 1
 
 
-def for_placements(columns: Columns, plain: Plain) -> Array:
-    """Events that the fold of placements need not take."""
-    right, hidden = plain.right, np.zeros(len(columns.seq), bool)
+@kernel
+def _look_back(rows: _Rows, found: _Found, later: _Later) -> None:
+    most = len(later.logs)
+    for i in range(len(rows.kind) - 1, -1, -1):
+        kind, node = rows.kind[i], rows.node[i]
+        if kind == _CHANGELOG:
+            _shows(rows, found, i, later)
+        elif kind == _FOLD:
+            _passes(rows, found, i, later)
+        elif not 0 <= node < FEW:
+            continue
+        elif kind == _REPORT or (kind in (_REPORT_HEARD, _REPORT_KEPT) and 0 <= rows.peer[i] < FEW):
+            _hears(rows, found, i, later)
+        elif kind in (_REPORT_KEPT, _SHOWN) or (kind == _ROUTE and not found.events[i]):
+            later.kept[node * FEW : (node + 1) * FEW] = 0
+        elif kind in (_ANSWER, _GIVE_UP) and not found.placed[i]:
+            later.folds_placed[node * most : (node + 1) * most] = NULL
+            later.own_kept[node] = 0
+        elif kind in (_SERVE, _ASSIGNED):
+            later.reports[node] = 0
+            if kind == _SERVE:
+                later.folds[node * most : (node + 1) * most] = NULL
+                later.folds_placed[node * most : (node + 1) * most] = NULL
 
-    folds, answers = plain.of(_FOLD), plain.of(_ANSWER, _GIVE_UP)
-    answers = answers[~plain.placed[answers]]
-    wrong = folds[~right[folds]]
-    looks = np.concatenate((wrong, answers, plain.of(_SERVE)))
-    owners = columns.node[looks].astype(np.int64)
-    after = before_others(*_numbers(columns, folds, "node", "partition"), folds, (owners, looks))
-    hidden[folds] = right[folds] & _at_least(columns, folds, after)
 
-    kept = plain.of(_REPORT_KEPT)
-    own = kept[columns.peer[kept] == columns.node[kept]]
-    hidden[kept] = True
-    node = columns.node[own].astype(np.int64)
-    hidden[own] = before_others(node, np.zeros_like(node), own, (columns.node[answers].astype(np.int64), answers)) >= 0
+def overwritten(columns: Columns, most: int, events: Array, placed: Array, right: Array) -> tuple[Array, Array]:
+    """Events that the fold of tables, and that of placements, need not take, of changelogs of so many partitions.
 
-    reports, looks = plain.of(_REPORT), own[~hidden[own]]
-    node = columns.node[reports].astype(np.int64)
-    owners = columns.node[looks].astype(np.int64)
-    hidden[reports] = before_others(node, np.zeros_like(node), reports, (owners, looks)) >= 0
-
-    logs = plain.of(_CHANGELOG)
-    looks = np.concatenate((wrong, logs[~right[logs]]))
-    partition, epoch = _numbers(columns, logs, "partition", "epoch")
-    owners = columns.partition[looks].astype(np.int64)
-    after = before_others(partition, np.zeros_like(partition), logs, (owners, looks))
-    order = np.argsort(partition, kind="stable")
-    rising = np.ones(len(logs), bool)
-    rising[order[1:]] = (np.diff(partition[order]) != 0) | (np.diff(epoch[order]) > 0)
-    hidden[logs] = right[logs] & (after >= 0) & ~rising
-    return hidden
+    The last three say of each event what `Plain` does."""
+    rows = _Rows(*(read_only(getattr(columns, name)) for name in _Rows._fields))
+    hidden = np.zeros((2, len(events)), bool)
+    found = _Found(read_only(events), read_only(placed), read_only(right), hidden[0], hidden[1])
+    sizes = {"folds": FEW * most, "folds_placed": FEW * most, "kept": FEW * FEW, "heard": FEW * FEW}
+    sizes |= {"logs": most, "next_log": most}
+    fill = {"folds": NULL, "folds_placed": NULL, "next_log": NOWHERE}
+    later = _Later(*(np.full(sizes.get(name, FEW), fill.get(name, 0)) for name in _Later._fields))
+    _look_back.compiled(rows, found, later)
+    return found.of_tables, found.of_placements

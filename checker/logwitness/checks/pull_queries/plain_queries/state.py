@@ -11,7 +11,7 @@ from .reading import Said
 
 OPEN, ROUTED, ENDED, OVER, PUT, LEFT = range(6)
 """How far a query is; `LEFT`: the folds have to look at it."""
-WITHIN, NO_RECORD, STALENESS, FOLLOW, MESSAGES, TABLE_ROWS, MAY, VIEWS = range(8)
+WITHIN, NO_RECORD, STALENESS, FOLLOW, MESSAGES, TABLE_ROWS, STANDS, MAY, VIEWS = range(9)
 """Facts that are counted for each query; `VIEWS`: one for each query."""
 
 
