@@ -222,6 +222,26 @@ def test_a_query_that_is_not_as_it_should_be_is_left() -> None:
         assert not again.events[others].any(), rows[left_out]["kind"]
 
 
+def test_a_query_that_falls_through_is_plain_if_its_attempts_are_the_rounds() -> None:
+    """Past a server that did not answer; with other attempts than those the loop leaves it, and the folds object."""
+    table, configuration = recorded("cluster-kill-active")
+    rows = table.to_pylist()
+    plain, _ = found(table)
+    ends = [at for at, row in enumerate(rows) if row["kind"] == "finish" and plain.events[at]]
+    attempts = {at: json.loads(rows[at]["text"])["attempts"] for at in ends}
+    fell = [at for at in ends if any(failure for *_, failure in attempts[at])]
+    assert len(fell) > 5
+    at, (first, *rest) = fell[0], attempts[fell[0]]
+    other_host = [first[0], rest[-1][1], first[2]]
+    for other in (rest, [*rest, first], [first, *rest, first], [other_host, *rest], [[*first[:2], None], *rest]):
+        text = json.dumps({"message": None, "attempts": other}, separators=(",", ":"))
+        odd = pa.Table.from_pylist([*rows[:at], rows[at] | {"text": text}, *rows[at + 1 :]], schema=table.schema)
+        assert not found(odd)[0].events[at], text
+        for compiled in (False, True):
+            verdict = check(odd, ["candidates-follow-view"], configuration=configuration, compiled=compiled)
+            assert str(verdict.verdict) == "violated", text
+
+
 def test_a_text_counts_only_as_what_its_event_says() -> None:
     """Events with the text of an event of another kind, which reads it in another form."""
     table, configuration = recorded("reference-default")
@@ -260,7 +280,7 @@ GOOD = {
     ],
     VIEW: ['{"assignment":{"epoch":0,"members":[],"placements":[]},"statuses":{},"records":{}}'],
     ASKED: ['{"partitions":[0,1],"bound":null}', '{"partitions":[0],"bound":5}'],
-    FINISHED: ['{"message":null,"attempts":[]}', '{"message":null,"attempts":[[0,"a",null]]}'],
+    FINISHED: ['{"message":null,"attempts":[]}', '{"message":null,"attempts":[[0,"a","reset"],[0,"b",null]]}'],
     ROWS: ["[]", '[["k",1],["l","w"]]'],
 }
 OTHER = {
@@ -288,7 +308,7 @@ OTHER = {
         )
     ],
     ASKED: ['{"partitions":[0,],"bound":null}', '{"partitions":[1234567890123456789],"bound":null}'],
-    FINISHED: ['{"message":"no","attempts":[]}', '{"message":null,"attempts":[[0,"a","reset"]]}'],
+    FINISHED: ['{"message":"no","attempts":[]}', '{"message":null,"attempts":[[0,"a",0]]}'],
     ROWS: ['[["k\t",1]]', '[["k",-0]]', '[["k",true]]', '[["k",1]]]', '[["k",1],]', '[["k",null]]', "[", ""],
 }
 

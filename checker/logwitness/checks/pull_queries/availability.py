@@ -22,7 +22,7 @@ from ..codes import FAIL, FAULT, HEAL, INFO, INVOKE, NO_NODE, OK, PHASE, code, l
 from ..columns import Array, Columns
 from ..contract import Check, Family, Setting, Verdicts
 from .plain_queries import READS, QueryFold
-from .protocol import PULL_QUERIES, Finished, Queries, Query, Server, View, said
+from .protocol import PULL_QUERIES, Finished, Queries, Query, Server, View, rising, said
 from .routing import EXHAUSTED, NO_VALID_HOST, NOT_READY, partitions_asked, scan
 
 CHECK = Check(
@@ -144,8 +144,7 @@ class AvailabilityFold(QueryFold):
         if not len(columns.seq):
             return
         found = self.plain(columns, {})
-        # A clock that went back tells nothing; `time-goes-forward` says so.
-        columns = columns._replace(time=np.maximum(np.maximum.accumulate(columns.time), self._now))
+        columns = columns._replace(time=rising(columns.time, self._now) if found is None else found.time)
         self._beats.append(_Beats(*(getattr(columns, name) for name in _Beats._fields)))
         some: Array = _IS_FEW[columns.kind]
         ended: Iterator[tuple[int, Array]] = iter(())

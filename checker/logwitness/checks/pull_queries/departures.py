@@ -21,7 +21,7 @@ from loghistory.schema import END_KINDS, Kind
 from ..codes import FAULT, HEAL, NO_NODE, code, lookup
 from ..columns import Array, Columns
 from ..contract import Check, Family, Setting
-from .protocol import PULL_QUERIES, Assigned, ServerFold, said
+from .protocol import PULL_QUERIES, Assigned, ServerFold, rising, said
 from .skimming import Cells, Nodes, no_rows, with_rows
 
 CHECK = Check(
@@ -129,8 +129,7 @@ class DepartureFold(ServerFold):
         """Take the next events of the run."""
         if not len(columns.seq):
             return
-        # A clock that went back tells nothing; `time-goes-forward` says so.
-        columns = columns._replace(time=np.maximum(np.maximum.accumulate(columns.time), self._now))
+        columns = columns._replace(time=rising(columns.time, self._now))
         decisions = self._decisions(columns)
         names = ("seq", "time", "kind", "node", "f", "epoch", "value")
         done = 0

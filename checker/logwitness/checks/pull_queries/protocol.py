@@ -16,7 +16,7 @@ from loghistory.schema import Kind
 from loghistory.vocabularies.pull_queries import VOCABULARY
 
 from ..codes import OK
-from ..columns import Array, Columns
+from ..columns import Array, Columns, Ints
 from ..contract import Check, Protocol, Setting, Tally, Verdicts, violated
 from ..words import Words
 
@@ -207,6 +207,13 @@ def _records(text: bytes) -> dict[str, tuple[int, Positions]]:
 _OFTEN = 2048
 """Characters up to which what a text says is kept for a while: several folds ask for it, and many texts are alike."""
 _again = lru_cache(maxsize=1 << 15)(_read)
+
+
+def rising(times: Ints, before: int) -> Ints:
+    """Times that never fall, as those before: a clock that went back tells nothing, and `time-goes-forward` says so."""
+    if len(times) and times[0] >= before and (times[1:] >= times[:-1]).all():
+        return times
+    return np.maximum(np.maximum.accumulate(times), before)
 
 
 class Hosts:

@@ -429,6 +429,18 @@ def _reports_to_all(state: _State, node: int, stamp: int) -> bool:
     return True
 
 
+@part
+def _lists(state: _State, rows: _Rows, i: int) -> None:
+    """A server lists a host for the first time."""
+    servers, pairs, node, pair = state.servers, state.pairs, rows.who[i], rows.pair[i]
+    other = rows.other[i] != node
+    servers.statuses[node] += other and pairs.status[pair] < 0
+    servers.listed[node] += 1
+    servers.others[node] += other
+    pairs.since[pair] = pairs.listed[pair] = rows.seq[i]
+    pairs.status[pair], pairs.updated[pair] = 1, rows.stamp[i]
+
+
 @kernel
 def _skim(rows: _Rows, at: int, state: _State, judged: Cells) -> int:
     servers, run = state.servers, state.run
@@ -450,6 +462,8 @@ def _skim(rows: _Rows, at: int, state: _State, judged: Cells) -> int:
                 return i
         if kind == _HEARTBEAT:
             _sends(state, node, rows.pair[i], stamp, rows.seq[i])
+        elif kind == _LISTED and state.pairs.listed[rows.pair[i]] < 0:
+            _lists(state, rows, i)
         elif kind == _HEARD:
             hear(state.heard, rows.pair[i], stamp, rows.seq[i])
         elif kind in (_UP, _DOWN):
@@ -555,17 +569,9 @@ class StatusFold(SkimmingFold[_Rows]):
         if e.kind == _SERVE:
             self._serves(e)
         elif e.kind == _LISTED:
-            servers, pairs = self._state.servers, self._state.pairs
-            if pairs.status[e.pair] < 0:
-                servers.statuses[e.who] += e.other != e.who
-            if pairs.listed[e.pair] >= 0:
-                again = {"node": e.node, "peer": e.peer, "stamp": e.stamp}
-                self._tallies[REPLAYS.id].judged += 1
-                self._tallies[REPLAYS.id].violation(int(pairs.listed[e.pair]), e.seq, way="again", **again)
-            else:
-                pairs.since[e.pair] = e.seq
-                servers.listed[e.who] += 1
-                servers.others[e.who] += e.other != e.who
+            pairs, again = self._state.pairs, {"node": e.node, "peer": e.peer, "stamp": e.stamp}
+            self._tallies[REPLAYS.id].judged += 1
+            self._tallies[REPLAYS.id].violation(int(pairs.listed[e.pair]), e.seq, way="again", **again)
             pairs.status[e.pair], pairs.updated[e.pair], pairs.listed[e.pair] = 1, e.stamp, e.seq
         elif e.kind in (_ROUTE, _SHOWN):
             self._shows(e)

@@ -186,10 +186,13 @@ def holds(state: State, node: int, partition: int) -> bool:
 @part
 def _keeps_all(state: State, node: int, partitions: int) -> bool:
     """Whether a server keeps just these partitions, as bits, by the assignment that it has folded."""
-    for partition in range(len(state.logs.end)):
-        if holds(state, node, partition) != (partitions >> partition & 1 > 0):
-            return False
-    return bool(state.servers.assigned[node] >= 0)
+    assigned, most = state.servers.assigned[node], len(state.logs.end)
+    if assigned < 0 or placement(state.said.numbers, assigned, most) >= 0:
+        return False
+    kept = 0
+    for partition in range(most):
+        kept |= holds(state, node, partition) << partition
+    return bool(kept == partitions)
 
 
 # -- reports -----------------------------------------------------------------------------------------------------------
@@ -282,6 +285,7 @@ def keeps(state: State, node: int, peer: int, stamp: int) -> bool:
     right = reports.kept[pair] == 0 or stamp >= reports.kept_stamp[pair]
     reports.kept[pair] = 1 if reports.heard[pair] == 1 and reports.heard_stamp[pair] == stamp else 2
     reports.kept_stamp[pair] = stamp
+    state.lives.kept[node] += 1
     for place in range(pair * most, (pair + 1) * most):
         reports.current[place], reports.end[place] = reports.heard_current[place], reports.heard_end[place]
     return bool(right)

@@ -1,11 +1,11 @@
 """Queries that plainly break no rule, found at once for all folds.
 
-Most queries are routed to the first candidates by a view of what the server knows, answered by these with the rows of
-the table, and over. A compiled loop tells them, from what texts say in numbers (`reading`), and counts the facts that
-each check would judge; the folds never see their events. It keeps what is needed for that: the changelogs, the last lag
-reports, queries on their way. Whatever differs, it leaves to the folds, as if they had seen nothing else: a query, with
-all its events, of which one is not as it should be, or lies in another piece of the history, or on the other side of an
-event after which servers know something else (`IS_TURN`).
+Most queries are routed to candidates by a view of what the server knows, past those that do not answer, answered with
+the rows of the table, and over. A compiled loop tells them, from what texts say in numbers (`reading`), and counts the
+facts that each check would judge; the folds never see their events. It keeps what is needed for that: the changelogs,
+the last lag reports, queries on their way. Whatever differs, it leaves to the folds, as if they had seen nothing else:
+a query, with all its events, of which one is not as it should be, or lies in another piece of the history, or on the
+other side of an event after which servers know something else (`IS_TURN`).
 """
 
 from __future__ import annotations
@@ -16,25 +16,23 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 
 import numpy as np
 
-from loghistory.schema import END_KINDS, Kind
+from loghistory.schema import Kind
 
-from ...codes import INVOKE, NULL, code, lookup
+from ...codes import INVOKE, NULL, code
 from ...columns import Array, Columns, Ints, read_only
 from ...contract import Setting
 from ...hashing import Table, empty_table, place_of, roomy
 from ...words import Words
-from ..protocol import Hosts, ServerFold
+from ..protocol import Hosts, ServerFold, rising
 from ..skimming import FEW, NOWHERE
-from .loop import IS_OF_QUERY, IS_TAKEN, look
+from .loop import IS_OF_QUERY, IS_TURN, look
 from .overwritten import overwritten
 from .reading import ASKED, ASSIGNED, FINISHED, NAME, POSITIONS, QUERY, RECORD, ROWS, VIEW, Reading, Said
 from .state import (
-    ENDED,
     LEFT,
     MAY,
     OVER,
     PUT,
-    ROUTED,
     VIEWS,
     Changes,
     Keys,
@@ -49,8 +47,6 @@ from .state import (
 )
 
 _SERVE, _ASSIGNED, _CHANGELOG, _ROUTE = map(code, (Kind.SERVE, Kind.ASSIGNED, Kind.CHANGELOG, Kind.ROUTE))
-IS_TURN = lookup({Kind.SERVE, Kind.ASSIGNED, Kind.FAULT, Kind.HEAL, Kind.PHASE} | END_KINDS)
-"""Events after which servers, or what disturbs them, are not what they were."""
 _FORMS = {
     Kind.INVOKE: QUERY,
     Kind.ROUTE: VIEW,
@@ -64,7 +60,7 @@ _FORMS = {
     Kind.REPORT_HEARD: POSITIONS,
     Kind.ASSIGNED: ASSIGNED,
 }
-_FORM_OF = np.full(len(IS_TAKEN), NOWHERE, np.int8)
+_FORM_OF = np.full(len(IS_TURN), NOWHERE, np.int8)
 for _kind, _form in _FORMS.items():
     _FORM_OF[code(_kind)] = _form
 _MS = 1_000_000
@@ -88,7 +84,9 @@ class Plain(NamedTuple):
     """How many of them ended at each node before which place."""
     numbers: Ints
     said: Ints
-    """What texts say; by event where its own is said there (`reading`), or `NOWHERE`."""
+    """What texts say; of a route or a changelog where its own is said there (`reading`), or `NOWHERE`."""
+    time: Ints
+    """The times of the events, which never fall (`rising`)."""
     names: Mapping[str, int]
     """The number of the name of each host."""
     name: Callable[[int], str]
@@ -127,43 +125,39 @@ class PlainQueries:
         return self._last[1]
 
     def _look(self, columns: Columns) -> Plain:
-        which = np.flatnonzero((IS_TAKEN | IS_TURN)[columns.kind])
-        kind = columns.kind[which]
-        if not len(which):
-            nothing, few = np.zeros(len(columns.seq), bool), np.zeros(VIEWS + 1, np.int64)
-            nowhere = np.full(len(nothing), NOWHERE)
-            return Plain(nothing, nothing, nothing, 0, few, (), few, nowhere, {}, self._reading.name, nothing, nothing)
-        # A clock that went back tells nothing; `time-goes-forward` says so.
-        time = np.maximum(np.maximum.accumulate(columns.time), self._now)
-        self._now, time = int(time[-1]), time[which]
-        texts = columns.value[which].astype(np.int64) - (NULL + 1)
+        kind = columns.kind
+        time = rising(columns.time, self._now)
+        if not len(kind):
+            nothing, few = np.zeros(0, bool), np.zeros(VIEWS + 1, np.int64)
+            return Plain(
+                nothing, nothing, nothing, 0, few, (), few, time, time, {}, self._reading.name, *2 * (nothing,)
+            )
+        self._now = int(time[-1])
+        texts = columns.value - (NULL + 1)
         texts[(texts < 0) | (texts >= self._words.texts)] = NOWHERE
-        forms = _FORM_OF[kind]
-        forms[(kind == INVOKE) & (columns.f[which] == self._put)] = NOWHERE
-        self._prepare(columns, which, kind)
+        forms = _FORM_OF.take(kind)
+        forms[(kind == INVOKE) & (columns.f == self._put)] = NOWHERE
+        self._prepare(columns)
         more = {f'"{name}"': NAME for name in self._names}
         more |= {self._words.text(text) or "": ASSIGNED for text in self._assigned.values()}
         said, numbers, given = self._reading.read(texts, forms, more)
         at = {text: int(said.at[number]) for text, number in zip(more, given, strict=True)}
         at_of = {node: at[self._words.text(text) or ""] for node, text in self._assigned.items()}
         name_of = {name: int(said.numbers[at[f'"{name}"']]) for name in self._names if at[f'"{name}"'] >= 0}
-        held = {"time": time, "text": numbers}
-        held |= {name: columns._asdict()[name][which] for name in Rows._fields if name not in held}
-        return self._found(
-            columns, which, Rows(*(read_only(held[name]) for name in Rows._fields)), said, name_of, at_of
-        )
+        held = columns._asdict() | {"time": time, "text": numbers}
+        return self._found(columns, Rows(*(read_only(held[name]) for name in Rows._fields)), said, name_of, at_of)
 
-    def _prepare(self, columns: Columns, which: Array, kind: Array) -> None:
+    def _prepare(self, columns: Columns) -> None:
         """Make room for what these events may add."""
         served = Hosts(self._words)
         self._names = {server.host for server in self._hosts.servers.values()}
-        for at in which[kind == _SERVE].tolist():
-            served.serve(0, int(columns.value[at]))
+        for text in columns.value[columns.kind == _SERVE].tolist():
+            served.serve(0, text)
             self._names |= {server.host for server in served.servers.values()}
             most = max((server.partitions for server in served.servers.values()), default=0)
             if self._most < most <= _MOST_PARTITIONS:
                 self._widen(most)
-        more = int(np.count_nonzero(kind == _CHANGELOG))
+        more = int(np.count_nonzero(columns.kind == _CHANGELOG))
         keys, changes = map(int, self._used[:2])
         self._keys = Keys(*(_longer(each, keys + more) for each in self._keys))
         self._changes = Changes(*(_longer(each, changes + more) for each in self._changes))
@@ -183,68 +177,62 @@ class PlainQueries:
         after = _reports(most)
         stamps = {"heard_stamp": before.heard_stamp, "kept_stamp": before.kept_stamp}
         self._reports = after._replace(heard=2 * np.sign(before.heard), kept=2 * np.sign(before.kept), **stamps)
-        self._lives = _lives(most)._replace(newest=self._lives.newest)
+        self._lives = _lives(most)._replace(newest=self._lives.newest, kept=self._lives.kept)
 
     def _found(
-        self, columns: Columns, which: Ints, rows: Rows, said: Said, name_of: Mapping[str, int], at_of: dict[int, int]
+        self, columns: Columns, rows: Rows, said: Said, name_of: Mapping[str, int], at_of: dict[int, int]
     ) -> Plain:
         """Go through the events, from one turn to the next."""
-        kind = rows.kind
-        ops = rows.op[IS_OF_QUERY[kind]]
+        kind, size = rows.kind, len(rows.kind)
+        ops = rows.op[IS_OF_QUERY.take(kind)]
         asked = _at_most(ops) + len(self._left)
         routed = int(np.count_nonzero(kind == _ROUTE))
         queries = OfQueries(*(np.zeros(asked, np.int64) for _ in OfQueries._fields))
         queries.may[:] = 1
         parts = Parts(*(np.full(routed * self._most, NOWHERE) for _ in Parts._fields))
+        for column in parts[:3]:
+            column[:] = 0
         self._used[3] = 0
         facts = np.zeros((asked, VIEWS + 1), np.int64)
         table = self._taken_up(queries, asked)
-        row_of = np.full(len(which), NOWHERE)
-        right_here, reported = np.zeros(len(which), bool), np.zeros(1, np.int64)
+        query_of, said_here = np.full((2, size), NOWHERE)
+        right_here, reported = np.zeros(size, bool), np.zeros(1, np.int64)
         self._lives.text[:] = NOWHERE
         node_of = np.full(int(self._reading.strings.used[0]) + 1, NOWHERE)
-        ended_in = np.full(asked, NOWHERE)  # by query: the turn before which it was over
-        turns: list[int] = []
-        servers: Servers | None = None
-        begin = 0
-        for turn in [*np.flatnonzero(IS_TURN[kind]).tolist(), len(which)]:
-            if turn > begin:
-                servers = servers or self._servers(name_of, at_of, node_of)
-                state = State(
-                    servers, self._reports, self._lives, self._logs, self._keys, self._changes, self._of_keys, queries,
-                    parts, table, facts, self._used, node_of, reported, self._reading.strings, said,
-                )  # fmt: skip
-                piece = Rows(*(column[begin:turn] for column in rows))
-                look.compiled(piece, self._put, state, row_of[begin:turn], right_here[begin:turn])
-                until = int(self._used[2])
-                here = queries.state[:until]
-                ended_in[:until][(here == OVER) & (ended_in[:until] == NOWHERE)] = len(turns)
-                turns.append(int(which[turn]) if turn < len(which) else len(columns.seq))
-                here[(here == ROUTED) | (here == ENDED)] = LEFT
-            if turn < len(which):
-                at, text = int(which[turn]), int(rows.text[turn])
-                if self._turns(columns, at, int(rows.time[turn]), said, text, at_of):
-                    servers = None
-            begin = turn + 1
+        begin, servers = 0, self._servers(name_of, at_of, node_of)
+        for at in [*np.flatnonzero((kind == _SERVE) | (kind == _ASSIGNED)).tolist(), size]:
+            node = int(rows.node[at]) if at < size else NOWHERE
+            if at < size and kind[at] == _ASSIGNED:
+                if 0 <= node < FEW:
+                    self._assigned[node], text = int(columns.value[at]), int(rows.text[at])
+                    at_of[node] = int(said.at[text]) if text >= 0 and said.forms[text] == ASSIGNED else NOWHERE
+                continue
+            state = State(
+                servers, self._reports, self._lives, self._logs, self._keys, self._changes, self._of_keys, queries,
+                parts, table, facts, self._used, node_of, reported, self._reading.strings, said,
+            )  # fmt: skip
+            here = (column[begin:at] for column in (query_of, right_here, said_here))
+            look.compiled(Rows(*(column[begin:at] for column in rows)), self._put, begin, state, *here)
+            if 0 <= node < FEW:
+                self._serves(node, int(columns.value[at]), int(rows.time[at]))
+                at_of.pop(node, None)
+                servers = self._servers(name_of, at_of, node_of)
+            begin = at + 1
         some = queries.state[: int(self._used[2])]
         open_yet = (some != OVER) & (some != PUT) & (queries.closed[: len(some)] == 0)
         self._left = queries.op[: len(some)][open_yet].tolist()
-        right = np.append((queries.state == OVER) | (queries.state == PUT), False)
-        size = len(columns.seq)
-        events = _placed(size, which, right[row_of])
-        placed = _placed(size, which, (right & np.append(queries.may > 0, False))[row_of])
-        here = _placed(size, which, right_here)
         over = np.flatnonzero(queries.state == OVER)
         of_over = facts[over]
         of_over[:, MAY] *= queries.may[over]
         # Of a number that was used again later, all is left to the folds.
-        by_turn = [(last, queries.router[over[ended_in[over] == turn]]) for turn, last in enumerate(turns)]
-        ended = [(last, np.bincount(routers, minlength=FEW)) for last, routers in by_turn if len(routers)]
+        turns = np.append(np.flatnonzero(IS_TURN.take(kind)), size)
+        ends = np.searchsorted(turns, queries.ended[over])
+        by_turn = [(int(turns[end]), queries.router[over[ends == end]]) for end in np.unique(ends).tolist()]
+        ended = [(turn, np.bincount(routers, minlength=FEW)) for turn, routers in by_turn]
         of_turns = int(reported[0]), of_over.sum(axis=0), ended
-        places = _places(size, which, rows, said)
-        tables, placements = overwritten(columns, self._most, events, placed, here)
-        left_out = tables | events, placements | placed
-        return Plain(events, placed, here, *of_turns, said.numbers, places, name_of, self._reading.name, *left_out)
+        events, placed, *left_out = overwritten(columns, self._most, query_of, queries, right_here)
+        names = name_of, self._reading.name
+        return Plain(events, placed, right_here, *of_turns, said.numbers, said_here, rows.time, *names, *left_out)
 
     def _taken_up(self, queries: OfQueries, asked: int) -> Table:
         """The rows of queries by their numbers; those that are open from before have theirs."""
@@ -255,28 +243,17 @@ class PlainQueries:
         self._used[2] = len(self._left)
         return table
 
-    def _turns(self, columns: Columns, at: int, time: int, said: Said, text: int, at_of: dict[int, int]) -> bool:
-        """Take an event after which something may be different; whether servers know something else."""
-        kind, node = int(columns.kind[at]), int(columns.node[at])
-        if not 0 <= node < FEW:
-            return False
-        if kind == _SERVE:
-            self._hosts.serve(node, int(columns.value[at]))
-            self._began[node] = time
-            self._assigned.pop(node, None)
-            at_of.pop(node, None)
-            for column in self._reports[:4]:
-                column[node * FEW : (node + 1) * FEW] = 0
-            lives, of_node = self._lives, slice(node * self._most, (node + 1) * self._most)
-            lives.served[node], lives.reported[node] = 1, NULL
-            lives.passed[of_node] = NULL
-            lives.end[of_node] = NULL
-        elif kind == _ASSIGNED:
-            self._lives.reported[node] = NULL
-            self._lives.end[node * self._most : (node + 1) * self._most] = NULL
-            self._assigned[node] = int(columns.value[at])
-            at_of[node] = int(said.at[text]) if text >= 0 and said.forms[text] == ASSIGNED else NOWHERE
-        return kind in (_SERVE, _ASSIGNED)
+    def _serves(self, node: int, text: int, time: int) -> None:
+        """A server begins to serve."""
+        self._hosts.serve(node, text)
+        self._began[node] = time
+        self._assigned.pop(node, None)
+        for column in self._reports[:4]:
+            column[node * FEW : (node + 1) * FEW] = 0
+        lives, of_node = self._lives, slice(node * self._most, (node + 1) * self._most)
+        lives.served[node], lives.reported[node] = 1, NULL
+        lives.passed[of_node] = NULL
+        lives.end[of_node] = NULL
 
     def _servers(self, name_of: Mapping[str, int], at_of: Mapping[int, int], node_of: Ints) -> Servers:
         """What each server was told and knows, as long as each host is a node of its own."""
@@ -312,7 +289,7 @@ def _reports(most: int) -> Reports:
 
 
 def _lives(most: int) -> Lives:
-    of_nodes = (np.full(FEW, fill) for fill in (0, NULL, NULL, NOWHERE))
+    of_nodes = (np.full(FEW, fill) for fill in (0, NULL, 0, NULL, NOWHERE))
     return Lives(*of_nodes, *(np.full(FEW * most, fill) for fill in (NULL, 0, NULL)))
 
 
@@ -321,22 +298,6 @@ def _at_most(numbers: Ints) -> int:
     if not len(numbers):
         return 0
     return min(len(numbers), int(numbers.max()) - int(numbers.min()) + 1)
-
-
-def _placed(size: int, which: Ints, here: Array) -> Array:
-    """Of so many events whether they are among some, and these say so."""
-    found = np.zeros(size, bool)
-    found[which] = here
-    return found
-
-
-def _places(events: int, which: Ints, rows: Rows, said: Said) -> Ints:
-    """By event: where it is said what its text says, `NOWHERE` if that is not read in the form that it should have."""
-    places = np.full(events, NOWHERE)
-    read = np.flatnonzero(rows.text >= 0)
-    texts = rows.text[read]
-    places[which[read]] = np.where(said.forms[texts] == _FORM_OF[rows.kind[read]], said.at[texts], NOWHERE)
-    return places
 
 
 def _longer(column: Ints, least: int) -> Ints:

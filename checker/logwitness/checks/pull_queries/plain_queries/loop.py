@@ -8,11 +8,11 @@ Sources: pull-queries.md#two-modes, pull-queries.md#routing, pull-queries.md#lag
 
 from __future__ import annotations
 
-from loghistory.schema import Kind
+from loghistory.schema import END_KINDS, Kind
 
 from ...codes import INVOKE, NULL, OK, code, lookup
 from ...columns import Array, Ints
-from ...hashing import place_of
+from ...hashing import row_of
 from ...kernel import kernel, part
 from ..skimming import FEW, NOWHERE
 from .contents import (
@@ -28,7 +28,7 @@ from .contents import (
     stands_at,
     views_reports,
 )
-from .reading import ASKED, FINISHED, NONE, QUERY, VIEW
+from .reading import ASKED, ASSIGNED, FINISHED, NONE, QUERY, RECORD, VIEW
 from .state import (
     ENDED,
     FOLLOW,
@@ -45,7 +45,9 @@ from .state import (
     TABLE_ROWS,
     VIEWS,
     WITHIN,
+    OfQueries,
     Rows,
+    Servers,
     State,
 )
 
@@ -53,9 +55,14 @@ _OF_QUERIES = (Kind.ROUTE, Kind.FORWARD, Kind.FORWARDED, Kind.ANSWER, Kind.GIVE_
 _OF_TABLES = (Kind.CHANGELOG, Kind.REPORT, Kind.REPORT_HEARD, Kind.REPORT_KEPT, Kind.FOLD)
 _ROUTE, _FORWARD, _FORWARDED, _ANSWER, _, _FINISH, _ROWS = map(code, _OF_QUERIES)
 _CHANGELOG, _REPORT, _REPORT_HEARD, _REPORT_KEPT, _FOLD = map(code, _OF_TABLES)
+_ASSIGNED = code(Kind.ASSIGNED)
 _IS_CLOSED = lookup({Kind.OK, Kind.FAIL, Kind.INFO})
 IS_OF_QUERY = lookup({*_OF_QUERIES, Kind.INVOKE, Kind.OK, Kind.FAIL, Kind.INFO})
-IS_TAKEN = IS_OF_QUERY | lookup(_OF_TABLES)
+_MOST_TURNS = 8
+"""Servers that are tried before another one, as numbers below `FEW` in one number."""
+IS_TURN = lookup({Kind.SERVE, Kind.ASSIGNED, Kind.FAULT, Kind.HEAL, Kind.PHASE} | END_KINDS)
+"""Events after which servers, or what disturbs them, are not what they were."""
+IS_TAKEN = IS_OF_QUERY | IS_TURN | lookup(_OF_TABLES)
 
 
 @part
@@ -89,32 +96,39 @@ def _alive(numbers: Ints, statuses: int, host: int, unknown: int) -> int:
 
 
 @part
-def _comes_first(state: State, node: int, view: int, bound: int, partition: int, place: int) -> bool:
-    """Find the first candidate for a partition; whether there is one."""
-    servers, reports, parts, numbers = state.servers, state.reports, state.parts, state.said.numbers
-    most, shipped = len(state.logs.end), servers.shipped[node]
-    at = placement(numbers, view + 2, partition)
-    if at < 0:
-        return False
-    max_end = 0
-    if not shipped:
-        for other in range(state.used[4]):
-            pair = node * FEW + other
-            known = servers.host[other] >= 0 and reports.kept[pair] == 1
-            if known and reports.current[pair * most + partition] != NULL:
-                max_end = max(max_end, reports.end[pair * most + partition])
-    replicas = 1 + numbers[at + 1]
-    for i in range(replicas):
-        other = state.node_of[numbers[at if i == 0 else at + 1 + i]]
+def _max_end(state: State, node: int, partition: int, at: int) -> int:
+    """The largest end of a changelog that a server knows, by an assignment's placement there; `NOWHERE` if a replica is
+    none of the servers."""
+    servers, reports, numbers, most = state.servers, state.reports, state.said.numbers, len(state.logs.end)
+    max_end, shipped = 0, servers.shipped[node]
+    for i in range(state.used[4] if not shipped else 1 + numbers[at + 1]):
+        other = i if not shipped else state.node_of[numbers[at if i == 0 else at + 1 + i]]
         if other < 0:
-            return False
+            return NOWHERE
         pair = node * FEW + other
-        if shipped and reports.kept[pair] == 1 and reports.current[pair * most + partition] != NULL:
+        known = servers.host[other] >= 0 and reports.kept[pair] == 1
+        if known and reports.current[pair * most + partition] != NULL:
             max_end = max(max_end, reports.end[pair * most + partition])
-    found, best = NOWHERE, 0
-    for i in range(replicas):
+    return int(max_end)
+
+
+@part
+def _comes_next(state: State, row: int, partition: int) -> bool:
+    """Find the next candidate for a partition; whether there is one."""
+    queries, servers, reports, parts = state.queries, state.servers, state.reports, state.parts
+    node, view, bound = queries.router[row], queries.routed[row], queries.bound[row]
+    place = queries.first[row] + partition
+    numbers, most, shipped, last = state.said.numbers, len(state.logs.end), servers.shipped[node], parts.node[place]
+    at = placement(numbers, view + 2, partition)
+    max_end = _max_end(state, node, partition, at) if at >= 0 else NOWHERE
+    if max_end < 0:
+        return False
+    found, best = NOWHERE, NOWHERE
+    for i in range(1 + numbers[at + 1]):
         host = numbers[at if i == 0 else at + 1 + i]
         other = state.node_of[host]
+        if other < 0:
+            return False
         current = reports.current[(node * FEW + other) * most + partition]
         current = current if reports.kept[node * FEW + other] == 1 else NULL
         filtered = servers.reports[node] and (shipped or host != numbers[at])
@@ -123,16 +137,22 @@ def _comes_first(state: State, node: int, view: int, bound: int, partition: int,
             continue
         if filtered and (current == NULL or lag > bound or (lag == bound and not shipped)):
             continue
-        if i > 0 and found >= 0:
-            closer = lag < best or (lag == best and servers.rank[other] < servers.rank[found])
-            if not (servers.rank[other] < servers.rank[found] if shipped else closer):
-                continue
-        found, best = other, lag
-        parts.node[place], parts.filtered[place], parts.current[place] = other, filtered, current
-        parts.max_end[place] = max_end
+        lag = NOWHERE if i == 0 else 0 if shipped else lag
+        if last >= 0 and not _is_before(servers, parts.lag[place], last, lag, other):
+            continue
+        if found < 0 or _is_before(servers, lag, other, best, found):
+            found, best = other, lag
+            parts.filtered[place], parts.current[place] = filtered, current
         if i == 0:
             break
+    parts.node[place], parts.lag[place], parts.max_end[place] = found, best, max_end
     return bool(found >= 0)
+
+
+@part
+def _is_before(servers: Servers, lag: int, node: int, other_lag: int, other: int) -> bool:
+    """Whether a candidate is tried before another one."""
+    return bool(lag < other_lag or (lag == other_lag and servers.rank[node] < servers.rank[other]))
 
 
 @part
@@ -155,13 +175,12 @@ def _routes(state: State, rows: Rows, i: int, row: int) -> bool:
         for key in range(keys):
             asked |= 1 << (numbers[query + 3 + 2 * key] % partitions)
     bound = numbers[query] if numbers[query] != NONE else servers.bound[node]
-    first = used[3]
+    queries.router[row], queries.time[row], queries.bound[row], queries.first[row] = node, rows.time[i], bound, used[3]
+    queries.routed[row], queries.kept[row], queries.asked[row] = view, state.lives.kept[node], asked
     used[3] += partitions
     for partition in range(partitions):
-        if asked >> partition & 1 and not _comes_first(state, node, view, bound, partition, first + partition):
+        if asked >> partition & 1 and not _comes_next(state, row, partition):
             return False
-    queries.router[row], queries.time[row], queries.bound[row], queries.first[row] = node, rows.time[i], bound, first
-    queries.asked[row] = asked
     queries.state[row] = ROUTED
     state.facts[row, VIEWS] += 1
     return True
@@ -175,6 +194,22 @@ def _contacts(state: State, row: int, place: int) -> None:
 
 
 @part
+def _falls_through(state: State, row: int, partition: int, node: int) -> bool:
+    """A server is tried after others that were asked and did not answer; whether it is the next candidate."""
+    queries, parts, bit = state.queries, state.parts, 1 << partition
+    place, router = queries.first[row] + partition, queries.router[row]
+    if state.servers.shipped[router] or queries.kept[row] != state.lives.kept[router]:
+        return False
+    if queries.answered[row] & bit or not queries.sent[row] & bit or parts.turn[place] >= _MOST_TURNS:
+        return False
+    parts.before[place] = parts.before[place] * FEW + parts.node[place]
+    parts.turn[place] += 1
+    queries.sent[row] &= ~bit
+    queries.heard[row] &= ~bit
+    return _comes_next(state, row, partition) and bool(parts.node[place] == node)
+
+
+@part
 def _asks(state: State, rows: Rows, i: int, row: int) -> bool:
     """A server asks another one, or is asked; whether as the query is routed."""
     queries, parts, said, text = state.queries, state.parts, state.said, rows.text[i]
@@ -185,6 +220,10 @@ def _asks(state: State, rows: Rows, i: int, row: int) -> bool:
     at = said.at[text]
     if router != queries.router[row] or target == router or said.numbers[at] != said.numbers[query]:
         return False
+    if sends:
+        if rows.time[i] - queries.time[row] > state.servers.patience[router]:
+            return False
+        queries.time[row] = rows.time[i]
     state.facts[row, FOLLOW] += 1
     state.facts[row, MESSAGES] += not sends
     for each in range(said.numbers[at + 1]):
@@ -192,16 +231,21 @@ def _asks(state: State, rows: Rows, i: int, row: int) -> bool:
         if not 0 <= partition < state.servers.partitions[router] or not queries.asked[row] >> partition & 1:
             return False
         bit, place = 1 << partition, queries.first[row] + partition
-        if parts.node[place] != target:
-            return False
         if sends:
-            if queries.sent[row] & bit:
+            first = parts.node[place] == target and not queries.sent[row] & bit
+            if not first and not _falls_through(state, row, partition, target):
                 return False
             queries.sent[row] |= bit
             parts.text[place] = text
+            queries.round[row] = max(queries.round[row], parts.turn[place])
             _contacts(state, row, place)
         else:
-            if not queries.sent[row] & bit or queries.heard[row] & bit or parts.text[place] != text:
+            if (
+                parts.node[place] != target
+                or not queries.sent[row] & bit
+                or queries.heard[row] & bit
+                or parts.text[place] != text
+            ):
                 return False
             queries.heard[row] |= bit
     return True
@@ -215,9 +259,14 @@ def _answers(state: State, rows: Rows, i: int, row: int) -> bool:
     if queries.state[row] != ROUTED or not 0 <= partition < servers.partitions[queries.router[row]]:
         return False
     bit, place = 1 << partition, queries.first[row] + partition
-    if not queries.asked[row] & bit or queries.answered[row] & bit or parts.node[place] != node:
+    if not queries.asked[row] & bit or queries.answered[row] & bit:
         return False
-    if not servers.known[node] or (node != queries.router[row] and not queries.heard[row] & bit):
+    local = node == queries.router[row]
+    if parts.node[place] != node and not (local and _falls_through(state, row, partition, node)):
+        return False
+    if parts.turn[place] < queries.round[row]:
+        return False
+    if not servers.known[node] or (not local and not queries.heard[row] & bit):
         return False
     if not stands_at(state, node, partition, position):
         return False
@@ -233,13 +282,13 @@ def _answers(state: State, rows: Rows, i: int, row: int) -> bool:
     parts.offset[place], parts.answer[place] = position, text
     state.facts[row, TABLE_ROWS] += 1
     state.facts[row, STANDS] += state.lives.passed[node * len(state.logs.end) + partition] != NULL
-    state.facts[row, MESSAGES] += node != queries.router[row]
+    state.facts[row, MESSAGES] += not local
     return True
 
 
 @part
 def _ends(state: State, rows: Rows, i: int, row: int) -> bool:
-    """A query ends at its router; whether with an answer of each first candidate."""
+    """A query ends at its router; whether by answers of candidates, after attempts at those before them in rounds."""
     queries, parts, said, text = state.queries, state.parts, state.said, rows.text[i]
     node = rows.node[i]
     if queries.state[row] != ROUTED or text < 0 or said.forms[text] != FINISHED or said.at[text] < 0:
@@ -248,14 +297,22 @@ def _ends(state: State, rows: Rows, i: int, row: int) -> bool:
         return False
     if rows.time[i] - queries.time[row] > state.servers.patience[node]:
         return False
-    at, seen, local = said.at[text], 0, 0
-    for each in range(said.numbers[at]):
-        partition, host = said.numbers[at + 1 + 2 * each], said.numbers[at + 2 + 2 * each]
-        if not 0 <= partition < state.servers.partitions[node]:
+    at, seen, local, round_ = said.at[text], 0, 0, 0
+    for attempt in range(at + 1, at + 1 + 3 * said.numbers[at], 3):
+        partition, host, failed = said.numbers[attempt], said.numbers[attempt + 1], said.numbers[attempt + 2]
+        if not 0 <= partition < state.servers.partitions[node] or host < 0:
             return False
         bit, place = 1 << partition, queries.first[row] + partition
-        if not queries.asked[row] & bit or seen & bit or host < 0 or state.node_of[host] != parts.node[place]:
+        if not queries.asked[row] & bit or seen & bit:
             return False
+        left = parts.turn[place] - parts.tried[place]
+        due = parts.node[place] if left == 0 else parts.before[place] // FEW ** (left - 1) % FEW
+        if state.node_of[host] != due or (failed > 0) != (left > 0) or parts.tried[place] < round_:
+            return False
+        round_ = parts.tried[place]
+        parts.tried[place] += 1
+        if failed:
+            continue
         seen |= bit
         if parts.node[place] == node:
             local |= bit
@@ -291,18 +348,45 @@ def _gets(state: State, rows: Rows, i: int, row: int) -> bool:
     return True
 
 
+@part
+def _leaves(queries: OfQueries, count: int) -> None:
+    """Queries that are on their way are left to the folds."""
+    for row in range(count):
+        if queries.state[row] in (ROUTED, ENDED):
+            queries.state[row] = LEFT
+
+
+@part
+def _goes_by(state: State, node: int, text: int) -> None:
+    """A server folds an assignment."""
+    said, lives, most = state.said, state.lives, len(state.logs.end)
+    state.servers.assigned[node] = said.at[text] if text >= 0 and said.forms[text] == ASSIGNED else NOWHERE
+    lives.reported[node] = NULL
+    lives.end[node * most : (node + 1) * most] = NULL
+
+
 @kernel
-def look(rows: Rows, put: int, state: State, row_of: Ints, right_here: Array) -> None:
-    """Take the events of a piece; ``row_of``: the row of the query that each belongs to, ``right_here``: whether what a
-    changelog shows or a server has done is plainly right."""
+def look(rows: Rows, put: int, begin: int, state: State, query_of: Ints, right_here: Array, said_here: Ints) -> None:
+    """Take the events from a place on, among which no server begins to serve.
+
+    ``query_of``: the row of the query of each; ``right_here``: whether what a changelog shows or a server has done is
+    plainly right; ``said_here``: where it is said what a changelog shows, or by what a query is routed."""
     queries, said = state.queries, state.said
     for i in range(len(rows.kind)):
         kind, node, peer = rows.kind[i], rows.node[i], rows.peer[i]
         if not IS_TAKEN[kind]:
             continue
+        text = rows.text[i]
+        if IS_TURN[kind]:
+            _leaves(queries, state.used[2])
+            if kind == _ASSIGNED and 0 <= node < FEW:
+                _goes_by(state, node, text)
+            continue
+        if text >= 0 and said.forms[text] == (RECORD if kind == _CHANGELOG else VIEW):
+            said_here[i] = said.at[text]
         if kind == _CHANGELOG:
             if 0 <= rows.partition[i] < len(state.logs.end):
-                right_here[i] = shows(state, rows.partition[i], rows.offset[i], rows.text[i])
+                right_here[i] = shows(state, rows.partition[i], rows.offset[i], text)
             continue
         if not IS_OF_QUERY[kind]:
             if not 0 <= node < FEW:
@@ -310,21 +394,20 @@ def look(rows: Rows, put: int, state: State, row_of: Ints, right_here: Array) ->
             if kind == _FOLD:
                 if 0 <= rows.partition[i] < len(state.logs.end):
                     right_here[i] = passes(state, node, rows.partition[i], rows.offset[i], rows.last_offset[i])
-            elif kind == _REPORT:
-                right_here[i] = reports_truly(state, node, rows.stamp[i], rows.text[i])
-                hears(state, node, node, rows.stamp[i], rows.text[i])
-            elif 0 <= peer < FEW:
-                if kind == _REPORT_HEARD:
-                    right_here[i] = hears_truly(state, peer, rows.stamp[i], rows.text[i])
-                    hears(state, node, peer, rows.stamp[i], rows.text[i])
+            elif kind == _REPORT or 0 <= peer < FEW:
+                if kind == _REPORT:
+                    right_here[i] = reports_truly(state, node, rows.stamp[i], text)
+                elif kind == _REPORT_HEARD:
+                    right_here[i] = hears_truly(state, peer, rows.stamp[i], text)
                 else:
                     right_here[i] = keeps(state, node, peer, rows.stamp[i])
+                if kind != _REPORT_KEPT:
+                    hears(state, node, node if kind == _REPORT else peer, rows.stamp[i], text)
             continue
+        known = state.used[2]
+        row = row_of(state.of_queries, state.used[2:], rows.op[i])
+        query_of[i], queries.op[row] = row, rows.op[i]
         if kind == INVOKE:
-            known = state.used[2]
-            row = _query_row(state, rows.op[i])
-            row_of[i] = row
-            text = rows.text[i]
             if row < known:
                 queries.state[row], queries.closed[row] = LEFT, 0
             elif rows.f[i] == put:
@@ -332,9 +415,6 @@ def look(rows: Rows, put: int, state: State, row_of: Ints, right_here: Array) ->
             else:
                 queries.query[row] = said.at[text] if text >= 0 and said.forms[text] == QUERY else NOWHERE
             continue
-        known = state.used[2]
-        row = _query_row(state, rows.op[i])
-        row_of[i] = row
         if row == known:
             queries.state[row] = LEFT
         if _IS_CLOSED[kind]:
@@ -342,40 +422,25 @@ def look(rows: Rows, put: int, state: State, row_of: Ints, right_here: Array) ->
             if queries.state[row] == PUT:
                 continue
         if queries.state[row] == OVER:
-            row_of[i] = NOWHERE
+            query_of[i] = NOWHERE
             continue
         right = False
         if kind == OK:
             right = queries.state[row] == ENDED and queries.got[row] == queries.asked[row]
             if right:
-                queries.state[row] = OVER
+                queries.state[row], queries.ended[row] = OVER, begin + i
                 state.facts[row, MESSAGES] += 1
+        elif kind == _ROWS:
+            right = _gets(state, rows, i, row)
         elif 0 <= node < FEW:
             if kind == _ROUTE:
-                right = rows.text[i] >= 0 and _routes(state, rows, i, row)
+                right = text >= 0 and _routes(state, rows, i, row)
             elif kind in (_FORWARD, _FORWARDED):
                 right = _asks(state, rows, i, row)
             elif kind == _ANSWER:
                 right = _answers(state, rows, i, row)
             elif kind == _FINISH:
                 right = _ends(state, rows, i, row)
-            elif kind == _ROWS:
-                right = _gets(state, rows, i, row)
-        elif kind == _ROWS:
-            right = _gets(state, rows, i, row)
         if not right:
             queries.state[row] = LEFT
-
-
-@part
-def _query_row(state: State, op: int) -> int:
-    """The row of an operation; a new one gets the next one."""
-    place = place_of(state.of_queries, op)
-    row = int(state.of_queries.rows[place])
-    if row < 0:
-        row = state.used[2]
-        state.used[2] += 1
-        state.of_queries.keys[place] = op
-        state.of_queries.rows[place] = row
-        state.queries.op[row] = op
-    return row
+    _leaves(queries, state.used[2])

@@ -17,6 +17,7 @@ from ...codes import NULL, code
 from ...columns import Array, Columns, Ints, read_only
 from ...kernel import kernel, part
 from ..skimming import FEW, NOWHERE
+from .state import OVER, PUT, OfQueries
 
 _FOLD, _REPORT, _REPORT_HEARD, _REPORT_KEPT, _ASSIGNED, _SERVE = map(
     code, (Kind.FOLD, Kind.REPORT, Kind.REPORT_HEARD, Kind.REPORT_KEPT, Kind.ASSIGNED, Kind.SERVE)
@@ -40,9 +41,10 @@ class _Rows(NamedTuple):
 class _Found(NamedTuple):
     """By event: what `Plain` says of it, and whether the folds of tables and of placements need not take it."""
 
+    query: Ints  # its row
+    right: Array
     events: Array
     placed: Array
-    right: Array
     of_tables: Array
     of_placements: Array
 
@@ -126,10 +128,13 @@ def _hears(rows: _Rows, found: _Found, i: int, later: _Later) -> None:
 
 
 @kernel
-def _look_back(rows: _Rows, found: _Found, later: _Later) -> None:
+def _look_back(rows: _Rows, queries: OfQueries, found: _Found, later: _Later) -> None:
     most = len(later.logs)
     for i in range(len(rows.kind) - 1, -1, -1):
-        kind, node = rows.kind[i], rows.node[i]
+        kind, node, query = rows.kind[i], rows.node[i], found.query[i]
+        if query >= 0 and (queries.state[query] == OVER or queries.state[query] == PUT):
+            found.events[i] = found.of_tables[i] = True
+            found.placed[i] = found.of_placements[i] = queries.may[query]
         if kind == _CHANGELOG:
             _shows(rows, found, i, later)
         elif kind == _FOLD:
@@ -150,16 +155,16 @@ def _look_back(rows: _Rows, found: _Found, later: _Later) -> None:
                 later.folds_placed[node * most : (node + 1) * most] = NULL
 
 
-def overwritten(columns: Columns, most: int, events: Array, placed: Array, right: Array) -> tuple[Array, Array]:
-    """Events that the fold of tables, and that of placements, need not take, of changelogs of so many partitions.
+def overwritten(columns: Columns, most: int, query_of: Ints, queries: OfQueries, right: Array) -> tuple[Array, ...]:
+    """Events of plain queries, those of which it is known who may answer, and what the folds of tables and of
+    placements need not take, of changelogs of so many partitions.
 
-    The last three say of each event what `Plain` does."""
+    ``query_of``: the row of the query of each event; ``right``: as `Plain` has it."""
     rows = _Rows(*(read_only(getattr(columns, name)) for name in _Rows._fields))
-    hidden = np.zeros((2, len(events)), bool)
-    found = _Found(read_only(events), read_only(placed), read_only(right), hidden[0], hidden[1])
+    found = _Found(read_only(query_of), read_only(right), *np.zeros((4, len(right)), bool))
     sizes = {"folds": FEW * most, "folds_placed": FEW * most, "kept": FEW * FEW, "heard": FEW * FEW}
     sizes |= {"logs": most, "next_log": most}
     fill = {"folds": NULL, "folds_placed": NULL, "next_log": NOWHERE}
     later = _Later(*(np.full(sizes.get(name, FEW), fill.get(name, 0)) for name in _Later._fields))
-    _look_back.compiled(rows, found, later)
-    return found.of_tables, found.of_placements
+    _look_back.compiled(rows, queries, found, later)
+    return found[2:]

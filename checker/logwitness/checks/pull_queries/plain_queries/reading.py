@@ -66,7 +66,7 @@ _ASSIGNMENT, _STATUSES, _RECORDS, _TWICE_CLOSED = map(
     _bytes, ('{"assignment":', ',"statuses":{', '},"records":{', "}}")
 )
 _TRUE, _FALSE, _PARTITIONS = map(_bytes, ("true,", "false,", '{"partitions":['))
-_COMPLETE, _ANSWERED = map(_bytes, ('{"message":null,"attempts":[', ",null]"))
+_COMPLETE = _bytes('{"message":null,"attempts":[')
 _QUOTE, _COMMA, _COLON, _MINUS, _ZERO, _NINE, _BACKSLASH = map(ord, '",:-09\\')
 _OPEN, _CLOSE, _BRACE, _UNBRACE, _SPACE, _OF_VALUES, _OF_KEYS = map(ord, "[]{} vk")
 
@@ -374,7 +374,8 @@ def _asked(text: Cells, at: int, out: Cells) -> int:
 
 @part
 def _finished(text: Cells, at: int, strings: Strings, out: Cells) -> int:
-    """Behind the end of a query all of whose attempts were answered: how many, then each with partition and host."""
+    """Behind the end of a query that is complete: how many attempts, then each with partition, host and whether it
+    failed."""
     count = out[0]
     out[0] += 1
     out[count] = 0
@@ -382,7 +383,12 @@ def _finished(text: Cells, at: int, strings: Strings, out: Cells) -> int:
     while at >= 0 and text[at] != _CLOSE:
         at = _sign(text, _next(text, at, _CLOSE, out[count] == 0), _OPEN)
         at = _sign(text, _number(text, at, out), _COMMA)
-        at = _literal(text, _string(text, at, strings, False, out), _ANSWERED)
+        at = _sign(text, _string(text, at, strings, False, out), _COMMA)
+        failed = at >= 0 and text[at] == _QUOTE
+        at = _sign(text, _string_end(text, at + 1), _QUOTE) if failed else _literal(text, at, _NULL)
+        at = _sign(text, at, _CLOSE)
+        out[out[0]] = failed
+        out[0] += 1
         out[count] += 1
     return _literal(text, at, _CLOSED)
 

@@ -65,6 +65,7 @@ class Lives(NamedTuple):
 
     served: Ints  # whether this is known since it began
     reported: Ints  # the partitions of its last report, as bits
+    kept: Ints  # how many reports it has kept, in any life
     newest: Ints  # the largest stamp of its reports, in any life
     text: Ints  # its last report, in this piece
     passed: Ints
@@ -112,15 +113,23 @@ class OfQueries(NamedTuple):
     heard: Ints
     answered: Ints
     got: Ints
+    routed: Ints  # where the view is said by which it is routed
+    kept: Ints  # how many reports its router had kept by then
+    round: Ints  # the last one in which a server was asked
     first: Ints  # its place in `Parts`
     may: Ints  # whether the loop knows who may answer
     closed: Ints  # whether its client was told the outcome
+    ended: Ints  # where its client was told that it is complete
     op: Ints
 
 
 class Parts(NamedTuple):
-    """By query and partition: who comes first, how the router saw it, what it was asked, and what it answered."""
+    """By query and partition: who is tried, how the router saw it, what it was asked, and what it answered."""
 
+    turn: Ints  # how many were tried before
+    before: Ints  # those, the last one in the lowest bits
+    tried: Ints  # how many of all are told of at the end
+    lag: Ints  # by which it has its place among the candidates, `NOWHERE` of the active
     node: Ints
     filtered: Ints
     current: Ints
