@@ -345,6 +345,15 @@ def test_where_a_map_names_a_key_its_value_names_no_other() -> None:
     assert (event["log"], event["text"]) == ("x", "[1,2]")
 
 
+@pytest.mark.parametrize("kind", ["ok", "fail", "info"])
+def test_an_operation_ends_on_the_key_on_which_it_began(kind: str) -> None:
+    line = "{{:process 0, :type :{}, :f :append, :key {}, :value 1}}"
+    good, bad = ("\n".join([line.format("invoke", '"x"'), line.format(kind, key)]) for key in ('"x"', '"y"'))
+    assert not _outcome(good.encode(), ForeignFormat.JEPSEN_EDN)[1]
+    ((field, said, _),) = _outcome(bad.encode(), ForeignFormat.JEPSEN_EDN)[1]
+    assert "is not the key x that was asked for" in f"{field} {said}"
+
+
 def test_a_process_beyond_64_bits_is_refused() -> None:
     line = '{{"process": {}, "type": "invoke", "f": "read", "value": null}}'
     lines = [line.format(each) for each in ((1 << 63) - 1, 1 << 63, -1)]

@@ -315,6 +315,8 @@ class Operations:
         if opened.f != f:
             problem = f"process {process} completes {quote(f)} while {quote(opened.f)} is open"
             raise Malformed("f", problem, _TELL)
+        if "key" in rest and not opened.keyed and opened.log is not None and log_name(rest["key"]) != opened.log:
+            raise Malformed("key", f"{_named(rest['key'])} is not the key {opened.log} that was asked for", _TELL)
         reason = None if kind == OK else reason_of(rest.get("error"), value, opened.value)
         if opened.parts is not None:
             self._complete_parts(kind, opened, _nested(f, value), process, time)
