@@ -142,11 +142,15 @@ def test_verbose_prints_every_check_and_no_column_without_a_number(place: Path) 
 
 def test_what_could_not_be_judged_is_shown_everywhere(place: Path) -> None:
     run = RUNS / "clients-only"
-    unjudged = sum(each["unjudged"] for each in json.loads(_check("--json", run).stdout)["checks"])
+    checks = json.loads(_check("--json", run).stdout)["checks"]
+    unjudged, excused = (sum(each[name] for each in checks) for name in ("unjudged", "excused"))
     assert unjudged
+    assert excused
     line, totals = _check(run).stdout.splitlines()
-    assert line.endswith(f", {unjudged} unjudged")
-    assert totals.endswith(f", {unjudged} unjudged")
+    assert line.endswith(f", {unjudged} unjudged, {excused} excused (gap)")
+    assert totals.endswith(f", {unjudged} unjudged, {excused} excused")
+    line, _ = _check(RUNS / "reference-compacted").stdout.splitlines()
+    assert re.search(r", (\d+) excused \((\d+) \w+, (\d+) \w+\)$", line), "every cause, with its facts"
     table = _check("-v", run).stdout
     shown = re.findall(r"^  [\w-]+ +holds .* (\d+)$", table, re.M)
     assert re.search(r"^  check.*unjudged$", table, re.M)

@@ -6,6 +6,7 @@ contains is foreign text and is printed escaped.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -201,11 +202,24 @@ def _headline(verdict: RunVerdict, results: Sequence[Result]) -> tuple[Text | tu
         counted(sum(each.judged for each in verdict.checks), "fact"),
         *([counted(violated, "violation")] if (violated := sum(each.violated for each in verdict.checks)) else []),
         *([f"{unjudged:,} unjudged"] if unjudged else []),
+        *_excused(verdict.checks),
         *([counted(lost, "permitted loss", "permitted losses")] if lost else []),
     ]
     word = f"{verdict.verdict}{' (known)' if known else ''}"
     style = _STYLES[verdict.verdict] if verdict.exit_status else "green"
     return printable(verdict.run), "  ", (word, style), "  ", (", ".join(reported), "dim")
+
+
+def _excused(outcomes: Iterable[Outcome]) -> list[str]:
+    """How many facts are excused, and by what, as in "3 excused (2 wipe, 1 gap)" or "2 excused (gap)"; nothing if none is."""
+    causes = Counter[str]()
+    for each in outcomes:
+        for excuse in each.excuses:
+            causes[excuse.cause] += excuse.facts
+    if len(causes) == 1:
+        return [f"{facts:,} excused ({cause})" for cause, facts in causes.items()]
+    by_cause = ", ".join(f"{facts:,} {cause}" for cause, facts in causes.most_common())
+    return [f"{causes.total():,} excused ({by_cause})"] if causes else []
 
 
 def _shown(result: Result) -> list[Violation]:

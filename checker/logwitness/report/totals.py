@@ -26,6 +26,8 @@ class Totals:
     """Facts judged, over all checks."""
     unjudged: int = 0
     """Facts that could not be judged because a history does not show what they need."""
+    excused: int = 0
+    """Facts that break a rule for a reason that the rule names."""
     left: Counter[Left] = field(default_factory=Counter)
     """What was passed over in directories."""
     fruitless: int = 0
@@ -37,6 +39,7 @@ class Totals:
         self.events += verdict.events
         self.facts += sum(each.judged for each in verdict.checks)
         self.unjudged += sum(each.unjudged for each in verdict.checks)
+        self.excused += sum(each.excused for each in verdict.checks)
 
     @property
     def bad(self) -> bool:
@@ -54,7 +57,8 @@ class Totals:
         parts = [f"{number}: {outcome}" if outcome else number]
         if self.events:
             facts = [counted(self.events, "event"), counted(self.facts, "fact")]
-            parts.append(", ".join([*facts, *([f"{self.unjudged:,} unjudged"] if self.unjudged else [])]))
+            besides = [(self.unjudged, "unjudged"), (self.excused, "excused")]
+            parts.append(", ".join([*facts, *(f"{count:,} {word}" for count, word in besides if count)]))
         files = [self.passed_over] if self.passed_over else []
         if self.fruitless:
             files.append(f"{counted(self.fruitless, 'directory', 'directories')} without a history")
