@@ -293,9 +293,14 @@ def flushed_durable(evidence: Evidence) -> Fields:
     return {"node": start["node"], "offset": first["flushed"], "end": start["dirty"]}
 
 
+def _keeps_all(ended: Row) -> bool:
+    """Whether a life ended so that nothing that was written is lost."""
+    return ended["kind"] in ("crash", "stop") or (ended["kind"] == "storage_error" and ended["reason"] == "DiskFull")
+
+
 def dirty_survives_crash(evidence: Evidence) -> Fields:
     first, ended, start = evidence.rows
-    sure(ended["kind"] in ("crash", "stop") and start["kind"] == "start" and start["dirty"] < first["dirty"])
+    sure(_keeps_all(ended) and start["kind"] == "start" and start["dirty"] < first["dirty"])
     sure(first["node"] == ended["node"] == start["node"])
     return {"node": start["node"], "offset": first["dirty"], "end": start["dirty"]}
 
@@ -325,7 +330,7 @@ def starts_as_it_knows(evidence: Evidence) -> Fields:
         sure(over["kind"] == "stop")
         return found | {"before": told["commit"]}
     summed = told["offset"] - (told["kind"] == "trim")
-    sure(told["kind"] in ("snapshot", "trim") and over["kind"] in ("crash", "stop") and start["commit"] < summed)
+    sure(told["kind"] in ("snapshot", "trim") and _keeps_all(over) and start["commit"] < summed)
     return found | {"before": summed}
 
 

@@ -166,7 +166,7 @@ OF_ONE_LOG = {
     "a violation": Verdicts((outcome(RULE, 3, 1),)),
     "what might be one": Verdicts((outcome(UNSURE, 3, 1),)),
     "an excuse by an event of its own": Verdicts((outcome(RULE, 3, excuses=(Excuse("wipe", (1,), 2, 7),)),)),
-    "a loss": Verdicts((outcome(RULE, 3),), (Loss("1", "none recorded", 1, 1, 0, 5, 5, (3,)),)),
+    "a loss": Verdicts((outcome(RULE, 3),), (Loss("1", "none known", 1, 1, 0, 5, 5, (3,)),)),
     "a record that ends": Verdicts((outcome(RULE, 3),), quiet_since=5),
 }
 OF_ALL_LOGS = {

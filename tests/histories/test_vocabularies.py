@@ -25,6 +25,7 @@ from loghistory.vocabularies.clients import Operation, Refusal
 from loghistory.vocabularies.elections import Role
 from loghistory.vocabularies.log import STATE, Resolution
 from loghistory.vocabularies.memory import ReadBack
+from loghistory.vocabularies.nodes import StorageFailure
 from loghistory.vocabularies.read_path import (
     AnswerWord,
     GapWord,
@@ -86,7 +87,15 @@ def test_every_word_that_has_a_name_has_a_meaning() -> None:
     }
     assert set(words_of("record")) == set(RecordWord)
     assert set(words_of("role")) == set(words_of("role", [Kind.START])) == set(Role)
-    assert set(words_of("reason")) == {*Resolution, *Refusal, *ShardWord, *AnswerWord, *SnapshotFrom, *ReadBack}
+    assert set(words_of("reason")) == {
+        *Resolution,
+        *Refusal,
+        *ShardWord,
+        *AnswerWord,
+        *SnapshotFrom,
+        *ReadBack,
+        *StorageFailure,
+    }
     for vocabulary in VOCABULARIES:
         for words in vocabulary.words:
             assert set(words.kinds) <= set(KINDS)

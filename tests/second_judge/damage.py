@@ -100,7 +100,7 @@ def without_process(rows: list[Row], rng: random.Random) -> None:
 
 
 def insert_fault(rows: list[Row], rng: random.Random) -> None:
-    """A wipe, a power loss, a crash or a failed disk that was none."""
+    """A wipe, a power loss, a crash or a disk that fails or is full that was none, or the end of such a fault."""
     place = _place(rows, rng)
     nodes = sorted({row["node"] for row in rows if "node" in row}) or [0]
     row: Row = {"time": rows[place]["time"], "node": rng.choice(nodes)}
@@ -111,6 +111,8 @@ def insert_fault(rows: list[Row], rng: random.Random) -> None:
             {"kind": "power_loss"},
             {"kind": "crash"},
             {"kind": "storage_error", "reason": "fsync"},
+            {"kind": "storage_error", "reason": "DiskFull"},
+            {"kind": rng.choice(("fault", "fault", "heal")), "f": rng.choice(("fsync_error", "power_loss_midway"))},
         ]
     )
     rows.insert(place, row)

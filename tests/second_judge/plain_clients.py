@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
+from excuses import EMPTY, empties, faults, may_be_lost, one_leader, unflushed_lost
 from lives import FOR_EVER
-from plain import ALL, EXCUSED, GONE, JUDGED, READS, UNJUDGED, VIOLATED, Count, Event, History, Plain, wipes
+from plain import ALL, EXCUSED, GONE, JUDGED, READS, UNJUDGED, VIOLATED, Count, Event, History, Plain
 
 NONE_PROMISED = 0
 SHOWS_COMMITTED = ("read_committed", "read_linearizable")
@@ -103,58 +104,37 @@ def clients(history: History) -> Clients:
     return Clients(operations, values)
 
 
-def _takes_unflushed(e: Event) -> bool:
-    """Whether what is not flushed goes: power is lost, a disk fails, or its flushes begin to."""
-    if e.kind in ("power_loss", "storage_error"):
-        return True
-    return bool(e.kind == "fault" and e.f in ("power_loss", "storage_error", *LASTING))
+def _weak(history: History, value: Value, by: int) -> bool:
+    """Whether a value goes with what is not flushed: only a wiped disk takes what was shown as committed by then."""
+    committed = value.shown is not None and value.shown <= by
+    return (value.acks != ALL or history.write_caching) and not committed
 
 
-LASTING = ("fsync_error", "open_error", "power_loss_midway")
-"""Faults that take what is not flushed at some moment before they end."""
-
-
-def _empties(history: History, e: Event) -> bool:
-    """Whether a disk is emptied that may have held what was promised: not one of a node that does not vote."""
-    return wipes(e) and (e.node is None or not history.voters or e.node in history.voters)
-
-
-def _unflushed_lost(history: History, since: int, until: int | None) -> bool:
-    """Whether a fault may have taken what was not flushed at an event; some may at any moment until they end."""
-    failing = 0
-    for e in history.events:
-        if until is not None and e.seq >= until:
-            break
-        heals = e.kind == "heal" and e.f in LASTING and failing > 0
-        failing += (e.kind == "fault" and e.f in LASTING) - heals
-        if e.seq > since and (_takes_unflushed(e) or heals):
-            return True
-    return failing > 0
-
-
-def _lost(history: History, since: int, until: int | None, *, weak: bool) -> bool:
-    """Whether a fault may have taken what was asked for at an event: a wiped disk everything, any other what was not
-    promised to be flushed."""
-    wiped = any(_empties(history, e) and e.seq > since and (until is None or e.seq < until) for e in history.events)
-    return wiped or (weak and _unflushed_lost(history, since, until))
-
-
-def may_be_gone(history: History, value: Value, until: int, shown_by: int | None = None) -> bool:
-    """Whether a value may be lost by then without breaking a promise: only a wiped disk takes what was shown as
-    committed, by then or by another event."""
-    committed = value.shown is not None and value.shown <= (until if shown_by is None else shown_by)
-    return _lost(history, value.begun, until, weak=(value.acks != ALL or history.write_caching) and not committed)
+def may_be_gone(history: History, value: Value, there: int, offset: int, until: int) -> bool:
+    """Whether a value that was at an offset by one event may be lost by another one without breaking a promise."""
+    weak = _weak(history, value, until)
+    return may_be_lost(history, value.begun, there, offset, until, weak=weak)
 
 
 def _gone_at_end(history: History, value: Value) -> bool:
     """Whether it may be lost at the last look of readers; shown as committed counts if it was so before that began."""
     begun = [o.begun.seq for o in _final_reads(history)]
-    return may_be_gone(history, value, _last_look(history), max(begun) - 1 if begun else FOR_EVER)
+    weak = _weak(history, value, max(begun) - 1 if begun else FOR_EVER)
+    return _lost_at_end(history, value, weak=weak)
 
 
-def _differ(history: History, one: Value, other: Value, until: int) -> Count:
-    """Two values are told at one offset; either may have been lost, and a copy of it be read for a while."""
-    return EXCUSED if may_be_gone(history, one, until) or may_be_gone(history, other, until) else VIOLATED
+def _lost_at_end(history: History, value: Value, *, weak: bool) -> bool:
+    """Whether a fault may have taken it by the last look of readers."""
+    there = value.acked or (value.reads[0] if value.reads else None)
+    known, offset = (there.seq, there.offset) if there else (FOR_EVER, _place(value)[0])
+    return may_be_lost(history, value.begun, known, offset, _last_look(history), weak=weak, by=FOR_EVER)
+
+
+def _differ(history: History, one: Value, since: int, other: Value, e: Event) -> Count:
+    """Two values are told at one offset, one by an event, the other by a later one; either may have been lost, and a
+    copy of it be read for a while."""
+    gone = may_be_gone(history, one, since, e.offset, e.seq) or may_be_gone(history, other, e.seq, e.offset, e.seq)
+    return EXCUSED if gone else VIOLATED
 
 
 def inconsistent_offset(history: History) -> Count:
@@ -163,26 +143,29 @@ def inconsistent_offset(history: History) -> Count:
     values = clients(history).values.values()
     reads = [(e, v, True) for v in values for e in v.reads]
     acks = [(e, v, False) for v in values for e in v.placed if v.acks == ALL]
-    read: dict[int, Value] = {}
-    acked: dict[int, Value] = {}
+    read: dict[int, tuple[Value, int]] = {}
+    acked: dict[int, tuple[Value, int]] = {}
     for e, value, is_read in sorted(reads + acks, key=lambda t: t[0].seq):
         count += JUDGED
         compacted = history.compacts(e.seq)
         once = len([o for o in value.tries if o.begun.seq < e.seq]) <= 1
         if is_read and e.offset == value.reads[0].offset and e.last != value.reads[0].last and once and not compacted:
             count += VIOLATED
-        shown, promised = read.get(e.offset, value), acked.get(e.offset, value)
+        own = value, e.seq
+        (shown, read_by), (promised, acked_by) = read.get(e.offset, own), acked.get(e.offset, own)
         if is_read:
             if shown is not value:
-                count += _differ(history, shown, value, e.seq)
-            if read.get(e.offset) is not value and promised is not value and promised is not shown:
-                count += _differ(history, promised, value, e.seq)
-            read[e.offset] = value
+                count += _differ(history, shown, read_by, value, e)
+            again = e.offset in read and shown is value
+            if not again and promised is not value and promised is not shown:
+                count += _differ(history, promised, acked_by, value, e)
+            if not again:
+                read[e.offset] = own
         else:
-            other = promised if promised is not value else shown
+            other, by = (promised, acked_by) if promised is not value else (shown, read_by)
             if other is not value:
-                count += _differ(history, other, value, e.seq)
-            acked[e.offset] = value
+                count += _differ(history, other, by, value, e)
+            acked[e.offset] = value, value.placed[0].seq
             if shown is not value:  # what is read there from now on is held against this promise
                 read.pop(e.offset, None)
     return count + _ends(history) + _overlaps(history)
@@ -241,14 +224,30 @@ def terms_in_order(history: History) -> Count:
             continue
         count += JUDGED
         before = [v for v, other in clients if other.offset < e.offset and other.term > e.term]
-        wiped = any(_empties(history, each) and each.seq < _last_look(history) for each in history.events)
-        if value.final and not wiped and any(v.final for v in before):
+        at_end = [v for v in before if v.final and value.final]
+        if at_end and not _in_two_logs(history, _latest(at_end), value):
             count += VIOLATED
         elif value.acks == ALL and before:
-            first = max(sorted(before, key=lambda v: v.acked.offset), key=lambda v: v.acked.term)
-            until = max(first.acked.seq, e.seq)
-            count += EXCUSED if _lost(history, value.begun, until, weak=history.write_caching) else VIOLATED
+            first = _latest(before)
+            until = max(first.acked.seq, e.seq) + 1
+            gone = may_be_lost(history, value.begun, e.seq, e.offset, until, weak=history.write_caching, by=FOR_EVER)
+            count += EXCUSED if gone else VIOLATED
     return count
+
+
+def _latest(values: list[Value]) -> Value:
+    """The first in the log of those that were acknowledged in the latest term."""
+    by_offset = sorted(values, key=lambda v: v.acked.offset if v.acked else 0)
+    return max(by_offset, key=lambda v: v.acked.term if v.acked else 0)
+
+
+def _in_two_logs(history: History, *values: Value) -> bool:
+    """Whether nodes may show two logs at the last look of readers, as a disk was emptied that may have held one of
+    these values; or, where a term may have had two leaders, any disk was."""
+    look = _last_look(history)
+    if not one_leader(history) and any(f.disk and f.event.seq < look and f.high > EMPTY for f in faults(history)):
+        return True
+    return any(_lost_at_end(history, v, weak=False) for v in values)
 
 
 def values_are_new(history: History) -> Count:
@@ -422,7 +421,7 @@ def _compaction_may_lack(history: History) -> bool:
 
 def _trim_may_lack(history: History) -> bool:
     """Whether nodes are seen to trim, and one was cut off, which may have lost its last trim."""
-    cut_off = any((e.kind in GONE and e.kind != "stop") or _empties(history, e) for e in history.events)
+    cut_off = any((e.kind in GONE and e.kind != "stop") or empties(history, e) for e in history.events)
     return cut_off and any(e.kind == "trim" and e.offset > 0 for e in history.events)
 
 
@@ -498,12 +497,13 @@ def skip(history: History) -> Count:
         if final:
             return v.final
         flushed = (v.acks == ALL and not history.write_caching) or v.shown is not None
-        kept = bool(v.reads) and (flushed or not _unflushed_lost(history, v.reads[0].seq, _last_look(history)))
+        look = _last_look(history)
+        kept = bool(v.reads) and (flushed or not unflushed_lost(history, v.reads[0].seq, _place(v)[0], look))
         return kept or promised(v)
 
     def wiped(v: Value) -> bool:
         """Nodes may show two logs in the end: that of the emptied disk, and one with the value."""
-        return _lost(history, v.begun, _last_look(history), weak=False)
+        return _lost_at_end(history, v, weak=False)
 
     def place(v: Value) -> tuple[int, int]:
         if v.reads:
@@ -557,8 +557,10 @@ def non_monotonic_append(history: History) -> Count:
             if same_term or value.acks == former.acks == ALL:
                 count += JUDGED
                 if _not_behind(former, value, e.offset):
-                    gone = _lost(history, former.begun, e.seq, weak=False)
-                    gone = gone or (not same_term and may_be_gone(history, former, e.seq))
+                    gone = may_be_lost(history, former.begun, e.seq, -1, e.seq, weak=False)
+                    gone = gone or (
+                        not same_term and may_be_gone(history, former, former.acked.seq, former.acked.offset, e.seq)
+                    )
                     unpromised = 0 in (value.acks, former.acks)
                     count += EXCUSED if gone or unpromised else VIOLATED
         last[o.begun.process] = e, value
@@ -606,8 +608,11 @@ def _farthest_in_term(acknowledged: list[tuple[Event, Operation, Value]], begun:
 def _inverted(history: History, first: Value, second: Value, e: Event) -> Count:
     if not _not_behind(first, second, e.offset):
         return JUDGED
-    excused = _lost(history, first.begun, e.seq, weak=False)  # a term has two leaders if a disk was emptied
-    excused = excused or (first.acks == ALL and may_be_gone(history, first, e.seq))
+    assert first.acked
+    excused = may_be_lost(
+        history, first.begun, e.seq, -1, e.seq, weak=False
+    )  # a term has two leaders if a disk was emptied
+    excused = excused or (first.acks == ALL and may_be_gone(history, first, first.acked.seq, first.acked.offset, e.seq))
     return JUDGED + (EXCUSED if excused else VIOLATED)
 
 
@@ -634,7 +639,7 @@ def _not_short(history: History, f: str) -> Count:
             count += UNJUDGED if f == "tail" else Count()
             continue
         known = [k for k in ends if k[1] < o.begun.seq]
-        least, _, asked = max(known, key=lambda k: k[0], default=(0, -1, -1))
+        least, there, asked = max(known, key=lambda k: k[0], default=(0, -1, -1))
         count += JUDGED
         trims = [e.offset for e in history.events if e.kind == "trim" and e.seq < o.ended.seq]
         if f == "read_linearizable" and max(trims, default=-1) >= least:
@@ -642,7 +647,8 @@ def _not_short(history: History, f: str) -> Count:
         if o.ended.offset < least and f == "read_linearizable" and history.unseen_trims(o.ended.seq) and not o.seen:
             count += UNJUDGED
         elif o.ended.offset < least:
-            count += EXCUSED if _lost(history, asked, o.ended.seq, weak=history.write_caching) else VIOLATED
+            gone = may_be_lost(history, asked, there, least - 1, o.ended.seq, weak=history.write_caching)
+            count += EXCUSED if gone else VIOLATED
     return count.if_shown(lacks=count.unjudged > 0)
 
 

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from itertools import pairwise
 
+from excuses import is_full
 from plain import GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, halves_in, total, wipes
 
 
@@ -126,7 +127,7 @@ def _restarts(history: History) -> Iterator[tuple[set[str], Event, Event]]:
             if e.dirty is not None:
                 last, befell = e, set()
             else:
-                befell.add("wipe" if wipes(e) else e.kind)
+                befell.add("wipe" if wipes(e) else "crash" if is_full(e) else e.kind)
 
 
 def flushed_durable(history: History) -> Count:
@@ -165,7 +166,7 @@ def starts_as_it_knows(history: History) -> Count:
         emptied = [b.seq for b in own if b.kind == "fault" and b.f == "wipe"]
         own = [b for b in own if not emptied or b.seq > emptied[-1]]
         lived = [i for i, b in enumerate(own) if b.kind == "start"]
-        ends = [b.kind for b in own[lived[-1] if lived else 0 :] if b.kind in GONE]
+        ends = ["crash" if is_full(b) else b.kind for b in own[lived[-1] if lived else 0 :] if b.kind in GONE]
         summed = [b.offset - (b.kind == "trim") for b in own if b.kind in ("snapshot", "trim")]
         known = [b.commit for b in own if b.kind in ("commit", "start", "snapshot", "trim") and b.commit is not None]
         ended = ends[0] if ends else None

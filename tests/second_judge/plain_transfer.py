@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import takewhile
 
+from excuses import takes_unflushed
 from plain import GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain
 
 TAKES_COPIES = ("wipe", "power_loss", "storage_error", "fsync_error")
@@ -115,7 +116,7 @@ def took_copies(at: int, events: list[Event]) -> bool:
     if e.kind == "start":
         found = last_entry(e.node, events[:at])
         return found is not None and found.last != e.dirty
-    return e.kind in ("power_loss", "storage_error") or bool(e.kind == "fault" and e.f in TAKES_COPIES)
+    return (e.kind != "fault" and takes_unflushed(e)) or bool(e.kind == "fault" and e.f in TAKES_COPIES)
 
 
 TWINS: dict[str, Plain] = {"transfer-loses-nothing": transfer_loses_nothing}

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from batches import Batch, Node
+from excuses import takes_unflushed
 from fate import Fate
 from plain import GONE, Event, History, wipes
 
@@ -292,7 +293,7 @@ def _after(e: Event, before: Node, logs: Logs) -> tuple[Node, Batch | None, str]
     if e.node is None:
         return before, None, ""
     if e.kind in GONE:
-        takes = before.takes or e.kind in ("power_loss", "storage_error")
+        takes = before.takes or takes_unflushed(e)
         return replace(before, leads=None, down=True, takes=takes), None, ""
     if e.dirty is None:
         return before, None, ""

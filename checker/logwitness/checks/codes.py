@@ -17,6 +17,7 @@ from loghistory.validity import LARGEST_OFFSET
 from loghistory.vocabularies.clients import Refusal
 from loghistory.vocabularies.elections import Role
 from loghistory.vocabularies.log import Resolution
+from loghistory.vocabularies.nodes import StorageFailure
 from loghistory.vocabularies.surroundings import FaultWord, Phase
 
 NULL = -(1 << 62)
@@ -140,9 +141,12 @@ FAULT_CRASH = F_WORDS[FaultWord.CRASH]
 FAULT_STORAGE = F_WORDS[FaultWord.STORAGE_ERROR]
 FAULT_FSYNC = F_WORDS[FaultWord.FSYNC_ERROR]
 FAULT_OPEN = F_WORDS[FaultWord.OPEN_ERROR]
+FAULT_FULL = F_WORDS[FaultWord.DISK_FULL]
 
 REASONS = {word: code for code, word in enumerate(words_of("reason"))}
 SUCCESS, TRUNCATED = REASONS[Resolution.SUCCESS], REASONS[Resolution.TRUNCATED]
+DISK_FULL = REASONS[StorageFailure.DISK_FULL]
+"""Why a disk failed that has lost nothing."""
 REFUSALS = (REASONS[Refusal.NOT_LEADER], REASONS[Refusal.TERM_MISMATCH])
 """A node said so itself."""
 

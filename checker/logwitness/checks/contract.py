@@ -153,7 +153,7 @@ class Loss(msgspec.Struct, frozen=True):
     acks: str
     """``all`` (with write caching or after a wiped disk), ``1`` or ``0``."""
     fault: str
-    """The first fault after the acknowledgement, else the last one before it, else ``none recorded``."""
+    """The first fault that can have lost them (`faults.fault_of`), or ``none known``."""
     batches: int
     """Acknowledged appends lost."""
     entries: int

@@ -688,7 +688,7 @@ class KafkaHistory:
             times = [sent.acked_time for sent in values]
             events = tuple(sent.acked for sent in values[:KEPT])
             count = len(values)
-            loss = Loss(str(acks), "none recorded", count, count, 0, min(times), max(times), events, key.name or None)
+            loss = Loss(str(acks), "none known", count, count, 0, min(times), max(times), events, key.name or None)
             self.losses.append(loss)
 
     def _final(self, key: Key) -> tuple[bool, int, int]:

@@ -211,7 +211,7 @@ def _headline(verdict: RunVerdict, results: Sequence[Result]) -> tuple[Text | tu
 
 
 def _excused(outcomes: Iterable[Outcome]) -> list[str]:
-    """How many facts are excused, and by what, as in "3 excused (2 wipe, 1 gap)" or "2 excused (gap)"; nothing if none is."""
+    """How many facts are excused, and by what, as in "3 excused (2 wipe, 1 gap)"; nothing if none is."""
     causes = Counter[str]()
     for each in outcomes:
         for excuse in each.excuses:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 import pyarrow as pa
 
-from ..vocabulary import Column, EventKind, Vocabulary
+from ..vocabulary import Column, EventKind, Vocabulary, Words
 from .log import STATE
+
+
+class StorageFailure(StrEnum):
+    """Column ``reason`` of a ``storage_error`` that checks know; there are others."""
+
+    DISK_FULL = "DiskFull"
+
 
 VOCABULARY = Vocabulary(
     "nodes",
@@ -26,6 +35,13 @@ VOCABULARY = Vocabulary(
             "The disk failed (fsync, no space) and the node stopped itself.",
             ("node",),
             may_carry=("reason",),
+        ),
+    ),
+    words=(
+        Words(
+            "reason",
+            ("storage_error",),
+            {StorageFailure.DISK_FULL: "no space was left: what was in the log stays there"},
         ),
     ),
     columns=(Column(7, "incarnation", pa.int32(), "how often this node had started before"),),

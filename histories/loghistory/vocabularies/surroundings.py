@@ -17,6 +17,7 @@ class FaultWord(StrEnum):
     STORAGE_ERROR = "storage_error"
     FSYNC_ERROR = "fsync_error"
     OPEN_ERROR = "open_error"
+    DISK_FULL = "disk_full"
     TRIM = "trim"
     COMPACT = "compact"
 
@@ -49,6 +50,7 @@ VOCABULARY = Vocabulary(
                 FaultWord.STORAGE_ERROR: "a disk failed",
                 FaultWord.FSYNC_ERROR: "flushes fail from now on until the fault ends",
                 FaultWord.OPEN_ERROR: "the same for the flushes with which a log is opened",
+                FaultWord.DISK_FULL: "nothing can be written until the fault ends; what was there stays",
                 FaultWord.TRIM: "nodes trim their logs",
                 FaultWord.COMPACT: "nodes compact their logs by key",
             },

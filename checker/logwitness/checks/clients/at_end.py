@@ -16,9 +16,9 @@ from ..columns import Array, Columns, Ints
 from ..contract import Loss
 from ..faults import (
     COMPACTION,
-    Account,
     Faults,
     Ledger,
+    Taken,
     cause_of,
     empty_ledger,
     enter_all,
@@ -27,6 +27,7 @@ from ..faults import (
 )
 from ..findings import Findings, excuse, report
 from ..words import Words
+from .losses import excuse_by
 from .rules import (
     ABORTED_READ,
     INCONSISTENT_OFFSET,
@@ -80,7 +81,7 @@ class AtEnd:
     def judge(self, values: Values, known: Known, faults: Faults, found: Findings, compiled: bool) -> None:
         """Judge what only the end shows, and enter it into ``found``. Called once; ``compiled``: as machine code."""
         used = int(known.values[0])
-        ended = _Ended(values, used, known, self._excused_ranges(int(known.trimmed[0])))
+        ended = _Ended(values, used, known, faults, self._excused_ranges(int(known.trimmed[0])))
         self._has_final = bool(known.final_reads[0])
         if known.observed[0]:
             _aborted(ended, found)
@@ -106,7 +107,7 @@ class AtEnd:
         if not known.compacted[0]:
             _ends(ended, bool(known.ok_lasts[0]), bool(known.read_lasts[0]), found)
         _overlaps(ended, self._has_final, faults, found)
-        _terms(ended, int(known.seen_wipe[0]) >= 0, faults, found)
+        _terms(ended, faults, found)
 
     def _excused_ranges(self, trimmed: int) -> Ints:
         ranges = [np.array([[0, trimmed - 1]], dtype=np.int64)] if trimmed > 0 else []
@@ -132,7 +133,7 @@ class AtEnd:
         missing = missing & ~removed
         excuse(found, UNSEEN, COMPACTION, -1, -1, int(np.count_nonzero(removed & strong)))
         permitted = missing & ended.may_be_gone
-        _excuse_losses(found, faults, ended.invoke_seq[permitted & strong], ended.write_caching)
+        ended.excuse(found, faults, LOST_WRITE, np.flatnonzero(permitted & strong))
         hidden = missing & ~permitted & strong & (ended.last <= ended.hidden_until)
         found.unjudged[LOST_WRITE] += int(np.count_nonzero(hidden & passed))
         found.unjudged[UNSEEN] += int(np.count_nonzero(hidden & ~passed))
@@ -146,19 +147,20 @@ class AtEnd:
             return
         self._ledger = self._ledger or empty_ledger()
         entries = ended.last[rows] - ended.offset[rows] + 1
-        columns = (ended.acks[rows], ended.ok_seq[rows], ended.ok_time[rows], entries, ended.size[rows])
-        enter_all.form(compiled)(Account(faults, self._ledger), *columns)
+        acks, at = ended.acks[rows], ended.place[rows]
+        columns = (acks, ended.invoke_seq[rows], at, ended.ok_seq[rows], ended.ok_time[rows], entries, ended.size[rows])
+        enter_all.form(compiled)(faults, self._ledger, *columns)
 
 
 class _Ended:
     """The values of a history that is over, as columns."""
 
-    def __init__(self, values: Values, used: int, known: Known, excused: Ints) -> None:
+    def __init__(self, values: Values, used: int, known: Known, faults: Faults, excused: Ints) -> None:
         self.value = values.value[:used]
         self.acks = values.acks[:used]
         self.invokes, self.fails = values.invokes[:used], values.fails[:used]
         self.invoke_seq, self.fail_seq = values.invoke_seq[:used], values.fail_seq[:used]
-        self.ok_term, self.ok_loss = values.ok_term[:used], values.ok_loss[:used]
+        self.ok_term = values.ok_term[:used]
         self.ok_seq, self.ok_time = values.ok_seq[:used], values.ok_time[:used]
         self.offset, self.last = values.offset[:used], values.last[:used]
         self.read_offset, self.read_last = values.read_offset[:used], values.read_last[:used]
@@ -176,9 +178,16 @@ class _Ended:
         self.write_caching = bool(known.write_caching[0])
         self.weak = ((self.acks != ACKS_ALL) | self.write_caching) & ~self.committed
         # What is lost was so when it was last read, and may have been before its client heard of the acknowledgement.
-        self.power_seq = int(known.seen_power[0])
-        self.wiped = int(known.seen_wipe[0]) > self.invoke_seq
-        self.taken = self.wiped | (self.weak & (self.power_seq > self.invoke_seq))
+        self.place = np.where(self.acked, self.offset, self.read_offset)
+        taken = Taken(faults, int(known.seen[0]))
+        there = np.where(self.acked, self.ok_seq, np.where(self.read, self.read_seq, _EVERYWHERE))
+        self.by_disk = taken.with_disks(self.invoke_seq, there, self.place)
+        self.unflushed = taken.unflushed(self.invoke_seq, self.place)
+        self.still_there = taken.unflushed(self.read_seq, self.place) < 0
+        """Since it was first read no fault may have taken it that takes what is not flushed."""
+        self.wiped = self.by_disk >= 0
+        self._divided = taken.any_disk and not taken.one_leader
+        self.taken = self.wiped | (self.weak & (self.unflushed >= 0))
         # acks 0 and 1 promise nothing; acks=all with write caching promises what no power loss takes.
         self.may_be_gone = ((self.acks != ACKS_ALL) & ~self.committed) | self.taken
         self.excused = _inside(self.offset, self.last, excused) if len(excused) else np.zeros(used, dtype=bool)
@@ -216,27 +225,24 @@ class _Ended:
         placed = Placed(value=int(self.value[row]), offset=int(self.offset[row]))
         report(found, check, placed, int(self.invoke_seq[row]), int(self.ok_seq[row]), row_read)
 
+    def in_two_logs(self, *rows: int) -> bool:
+        """Whether nodes may show two logs since a disk was emptied, of which only one has all of these values."""
+        return self._divided or bool(self.wiped[[*rows]].any())
+
+    def excuse(self, found: Findings, faults: Faults, check: int, rows: Ints) -> None:
+        """Count facts about these values, each put down to the fault that may have taken it."""
+        places = np.where(self.wiped[rows], self.by_disk[rows], self.unflushed[rows])
+        for place, facts in zip(*(each.tolist() for each in np.unique(places, return_counts=True)), strict=True):
+            cause, node = cause_of(int(faults.code[place])), int(faults.node[place])
+            excuse(found, check, cause, node, int(faults.seq[place]), facts)
+
     def report_unseen(self, found: Findings, row: int) -> None:
         """A violation about one value that the final read lacks."""
-        lets_go = self.write_caching and self.power_seq > self.invoke_seq[row]
+        lets_go = self.write_caching and self.unflushed[row] >= 0
         by_answer = self.acks[row] == ACKS_ALL and 0 <= self.ok_seq[row] < self.begun and not lets_go
         placed = Placed(value=int(self.value[row]), offset=int(self.offset[row]))
         evidence = (self.invoke_seq, self.ok_seq) if by_answer else (self.shown_asked, self.shown)
         report(found, UNSEEN, placed, *(int(each[row]) for each in evidence))
-
-
-def _excuse_losses(
-    found: Findings, faults: Faults, invoked: Ints, write_caching: bool, check: int = LOST_WRITE
-) -> None:
-    """Losses of acks=all appends, invoked at these events, each put down to the fault that excuses it."""
-    lost = np.sort(invoked)
-    while len(lost):
-        place = excusing(faults, int(lost[0]), write_caching)
-        # The same fault excuses all that were invoked before it.
-        same = max(1, int(np.searchsorted(lost, int(faults.seq[place]))))
-        cause, node = cause_of(int(faults.code[place])), int(faults.node[place])
-        excuse(found, check, cause, node, int(faults.seq[place]), same)
-        lost = lost[same:]
 
 
 def _aborted(ended: _Ended, found: Findings) -> None:
@@ -279,7 +285,7 @@ def _skips(ended: _Ended, gaps: Ints, has_final: bool, faults: Faults, found: Fi
         there = (ended.final > 0) & ended.read
     else:
         # Without a final read what was read counts, unless it may have been lost since.
-        there = ended.read & (~ended.weak | (ended.power_seq < ended.read_seq))
+        there = ended.read & (~ended.weak | ended.still_there)
         there |= strong
     offset = np.where(ended.read, ended.read_offset, ended.offset)
     last = np.where(ended.read, ended.read_last, ended.last)
@@ -307,7 +313,7 @@ def _skips(ended: _Ended, gaps: Ints, has_final: bool, faults: Faults, found: Fi
         suspects = [closing_row] if closing_row >= 0 and ended.wiped[closing_row] else passed
         kept = [row for row in suspects if not ended.wiped[row]]
         if not kept:
-            _excuse_losses(found, faults, ended.invoke_seq[suspects[:1]], False, SKIP)
+            ended.excuse(found, faults, SKIP, np.array(suspects[:1]))
             continue
         row = kept[0]
         shown = int(ended.ok_seq[row] if ended.ok_seq[row] >= 0 else ended.read_seq[row])
@@ -347,13 +353,13 @@ def _overlaps(ended: _Ended, has_final: bool, faults: Faults, found: Findings) -
             continue
         if ended.taken[a] or ended.taken[b]:
             gone = a if ended.taken[a] else b
-            _excuse_losses(found, faults, ended.invoke_seq[[gone]], bool(ended.weak[gone]), INCONSISTENT_OFFSET)
+            ended.excuse(found, faults, INCONSISTENT_OFFSET, np.array([gone]))
             continue
         two = TwoValues(int(ended.read_offset[b]), first=int(ended.value[a]), second=int(ended.value[b]))
         report(found, INCONSISTENT_OFFSET, two, int(ended.read_seq[a]), int(ended.read_seq[b]))
 
 
-def _terms(ended: _Ended, wiped: bool, faults: Faults, found: Findings) -> None:
+def _terms(ended: _Ended, faults: Faults, found: Findings) -> None:
     """Acknowledged appends behind one of a later term: of those of acks=all, and of those in the log as it ended up.
 
     The leader of a later term has what an earlier one committed, and writes behind it.
@@ -363,20 +369,25 @@ def _terms(ended: _Ended, wiped: bool, faults: Faults, found: Findings) -> None:
     strong, final = ended.acks == ACKS_ALL, ended.final > 0
     found.judged[TERMS_IN_ORDER] += int(np.count_nonzero(strong[answered] | final[answered]))
     behind = {row: first for row, first in _behind_later_terms(ended, answered).items() if strong[row]}
-    wrong = {row: first for row, first in behind.items() if not _lost_by_then(ended, first, row)}
-    if not wiped:  # nodes may show two logs in the end, if disks were emptied
-        wrong |= _behind_later_terms(ended, answered[final[answered]])
-    excused = [row for row in behind if row not in wrong]
-    _excuse_losses(found, faults, ended.invoke_seq[excused], ended.write_caching, TERMS_IN_ORDER)
+    lost = {row: _lost_by_then(ended, faults, first, row) for row, first in behind.items()}
+    wrong = {row: first for row, first in behind.items() if lost[row] < 0}
+    # Nodes may show two logs in the end, if disks were emptied.
+    in_the_end = _behind_later_terms(ended, answered[final[answered]])
+    wrong |= {row: first for row, first in in_the_end.items() if not ended.in_two_logs(row, first)}
+    for row in behind:
+        if row not in wrong:
+            excuse_by(faults, found, TERMS_IN_ORDER, lost[row])
     for row, first in sorted(wrong.items()):
         pair = [int(column[each]) for each in (first, row) for column in (ended.value, ended.offset, ended.ok_term)]
         report(found, TERMS_IN_ORDER, TermsOutOfOrder(*pair), int(ended.ok_seq[first]), int(ended.ok_seq[row]))
 
 
-def _lost_by_then(ended: _Ended, first: int, row: int) -> bool:
-    """Whether what ``row`` appended with acks=all may have been lost when both were acknowledged."""
-    later = max(first, row, key=ended.ok_seq.__getitem__)
-    return bool(ended.ok_loss[later] > ended.invoke_seq[row])
+def _lost_by_then(ended: _Ended, faults: Faults, first: int, row: int) -> int:
+    """The place of the fault by which what ``row`` appended with acks=all may have been lost when both were
+    acknowledged; -1."""
+    until = max(ended.ok_seq[first], ended.ok_seq[row])
+    since, there, at = (int(column[row]) for column in (ended.invoke_seq, ended.ok_seq, ended.place))
+    return excusing(faults, since, there, ended.write_caching, at, int(until))
 
 
 def _behind_later_terms(ended: _Ended, rows: Ints) -> dict[int, int]:

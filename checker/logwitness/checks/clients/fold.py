@@ -18,7 +18,7 @@ from loghistory.schema import Kind
 from ..codes import (
     CARRIES_STATE,
     COMPACT,
-    CRASH,
+    ENDS,
     F_APPEND,
     F_FINAL_READ,
     F_READ_COMMITTED,
@@ -31,13 +31,13 @@ from ..codes import (
     FAULT_WIPE,
     HEAL,
     INVOKE,
+    LEADER,
     NULL,
     OBSERVE,
     OF_LOGS,
     OK,
-    POWER_LOSS,
     READS,
-    STORAGE_ERROR,
+    STOP,
     TRIM,
     among,
     codes,
@@ -45,14 +45,29 @@ from ..codes import (
 )
 from ..columns import Columns
 from ..contract import Family, Loss, Setting
-from ..faults import Faults, cause_of, empty_faults, fault_code, lasts, note_fault, with_fault_room
+from ..faults import (
+    Faults,
+    Held,
+    cause_of,
+    empty_faults,
+    empty_held,
+    fault_code,
+    lasts,
+    note_end,
+    note_fault,
+    note_heal,
+    note_leader,
+    note_state,
+    note_wipe,
+    with_fault_room,
+)
 from ..findings import Findings, KernelFold, report
 from ..hashing import all_grown, empty_table, roomy, row_of
 from ..kernel import kernel
 from ..sentences import NOTHING_OBSERVED
 from .at_end import AtEnd
 from .linearizable_reads import committed_until, read_answered
-from .losses import excuse_fault, lost_since, power_by_now
+from .losses import excuse_by, lost_by
 from .per_event import acknowledge, gap, invoke, observe
 from .rules import CHECKS, LOST_WRITE, SKIP, STALE_READ, STALE_TAIL, UNSEEN, ShortTail
 from .state import KNOWN_GAPS, NONE, Bound, Clients, Gaps, Known, Tables, Values, blank, fill, gap_room
@@ -73,17 +88,27 @@ def _scan(
     bound: Bound,
     known: Known,
     gaps: Gaps,
+    held: Held,
     faults: Faults,
     found: Findings,
 ) -> None:
     for i in range(len(columns.seq)):
         kind = columns.kind[i]
         seq = columns.seq[i]
-        if kind == FAULT:
+        if CARRIES_STATE[kind]:
+            note_state(held, faults, columns.node[i], columns.dirty[i], columns.flushed[i], seq)
+            if kind == LEADER and columns.term[i] != NULL:
+                note_leader(faults, columns.node[i], columns.term[i])
+            elif kind == TRIM:
+                known.trimmed[0] = max(known.trimmed[0], columns.offset[i])
+            elif kind == COMPACT:
+                known.compacted[0] += 1
+        elif kind == FAULT:
             f = columns.f[i]
             if f == FAULT_WIPE and columns.node[i] >= known.voters[0] > 0:
+                note_wipe(held, faults, columns.node[i])
                 continue  # nothing was promised by the disk of a node that does not vote
-            note_fault(faults, seq, f, columns.node[i])
+            note_fault(faults, held, seq, f, columns.node[i], True)
             if f in (FAULT_TRIM, FAULT_COMPACT):
                 known.may_trim[0] = 1
             if f == FAULT_COMPACT:
@@ -93,21 +118,17 @@ def _scan(
                 known.cut_off[0] = 1
             elif cause_of(f) >= 0:
                 known.power_seq[0] = seq
-                known.failing[0] += lasts(f)
+                known.failing[0] |= lasts(f)
         elif kind == HEAL:
-            if lasts(columns.f[i]) and known.failing[0] > 0:
-                # What failed meanwhile is lost by now.
-                known.failing[0] -= 1
+            note_heal(faults, seq, columns.f[i], columns.node[i])
+        elif kind in ENDS:
+            code = fault_code(kind, columns.reason[i])
+            if kind != STOP:
+                note_fault(faults, held, seq, code, columns.node[i], False)
+                known.cut_off[0] = 1
+            if kind != STOP and cause_of(code) >= 0:
                 known.power_seq[0] = seq
-        elif kind in (CRASH, POWER_LOSS, STORAGE_ERROR):
-            note_fault(faults, seq, fault_code(kind), columns.node[i])
-            known.cut_off[0] = 1
-            if kind != CRASH:
-                known.power_seq[0] = seq
-        elif kind == TRIM:
-            known.trimmed[0] = max(known.trimmed[0], columns.offset[i])
-        elif kind == COMPACT:
-            known.compacted[0] += 1
+            note_end(held, columns.node[i], kind, seq)
         if not _IS_JUDGED[kind] or columns.process[i] == NULL:
             continue
 
@@ -120,8 +141,7 @@ def _scan(
         f = clients.f[client]
         reading = f in READS
         if reading and kind != FAIL and (f == F_FINAL_READ or not known.final_reads[0]):
-            known.seen_wipe[0] = known.wipe_seq[0]
-            known.seen_power[0] = power_by_now(known)
+            known.seen[0] = seq
         if kind == OBSERVE:
             known.batches[0] += 1
             if reading:
@@ -135,10 +155,12 @@ def _scan(
             elif f == F_TAIL:
                 found.judged[STALE_TAIL] += 1
                 # Under write caching a power loss takes acknowledged entries, and with them the end of the log.
-                since, weak = clients.tail_since[client], known.write_caching[0] != 0
+                since, weak, last = clients.tail_since[client], known.write_caching[0] != 0, clients.tail[client] - 1
                 short_of = offset < clients.tail[client]
-                if short_of and lost_since(known, since, weak):
-                    excuse_fault(faults, found, STALE_TAIL, since, weak)
+                there = clients.tail_seq[client]
+                place = lost_by(known, faults, since, there, weak, last) if short_of else -1
+                if place >= 0:
+                    excuse_by(faults, found, STALE_TAIL, place)
                 elif short_of:
                     short = ShortTail(tail=offset, known=clients.tail[client])
                     report(found, STALE_TAIL, short, clients.tail_seq[client], clients.seq[client], seq)
@@ -183,11 +205,12 @@ class ClientsFold(KernelFold):
         self._clients = Clients(**blank(Clients._fields))
         self._bound = Bound(**blank(Bound._fields))
         self._tables = Tables(empty_table(), empty_table(), empty_table())
+        self._held = empty_held()
         self._faults = empty_faults()
         self._recorded: set[int] = set()  # nodes, by index
         start = dict.fromkeys(Known._fields, 0)
         start |= dict.fromkeys(("far_row", "term_row", "tail_seq", "tail_since", "read_seq", "read_since"), NONE)
-        start |= dict.fromkeys(("final_high", "final_begun", "power_seq", "wipe_seq", "seen_power", "seen_wipe"), NONE)
+        start |= dict.fromkeys(("final_high", "final_begun", "power_seq", "wipe_seq", "seen"), NONE)
         start |= {"term": NULL, "far": NONE}
         start |= {"write_caching": int(setting.write_caching), "idempotent": int(setting.idempotent)}
         start |= {"foreign": int(setting.foreign), "voters": len(setting.voters)}
@@ -208,8 +231,8 @@ class ClientsFold(KernelFold):
             self._recorded |= {*np.unique(np.asarray(columns.node)[CARRIES_STATE[kinds]]).tolist()} - {NONE}
             voters = {*range(len(self.setting.voters))}
             self._known.unseen_trims[0] = not self._recorded or not voters <= self._recorded
-        rows = int(np.count_nonzero(among(kinds, codes(_JUDGED))))
-        self._make_room(rows, len(kinds) - rows, compiled)
+        rows, faults = (int(np.count_nonzero(among(kinds, some))) for some in (codes(_JUDGED), (FAULT, *ENDS)))
+        self._make_room(rows, faults, compiled)
         if int(np.count_nonzero(kinds == COMPACT)):
             self._at_end.compacted(columns, kinds == COMPACT)
         _scan.form(compiled)(
@@ -220,13 +243,14 @@ class ClientsFold(KernelFold):
             self._bound,
             self._known,
             self._gaps,
+            self._held,
             self._faults,
             self.found,
         )
         self._at_end.take_gaps(self._gaps, int(self._known.gaps[0]))
         self._known.gaps[0] = 0
 
-    def _make_room(self, rows: int, others: int, compiled: bool) -> None:
+    def _make_room(self, rows: int, faults: int, compiled: bool) -> None:
         values, clients, offsets = (int(getattr(self._known, name)[0]) for name in ("values", "clients", "offsets"))
         self._tables = Tables(
             roomy(self._tables.values, values, rows, compiled),
@@ -236,7 +260,7 @@ class ClientsFold(KernelFold):
         self._values = all_grown(self._values, values, rows, fill)
         self._clients = all_grown(self._clients, clients, rows, fill)
         self._bound = all_grown(self._bound, offsets, rows, fill)
-        self._faults = with_fault_room(self._faults, others)
+        self._faults = with_fault_room(self._faults, faults)
         if len(self._gaps.low) < rows:
             self._gaps = gap_room(rows, self._gaps.seen_low, self._gaps.seen_high)
 
@@ -272,6 +296,7 @@ _KINDS = frozenset(
         Kind.OK,
         Kind.FAIL,
         Kind.INFO,
+        Kind.STOP,
         Kind.CRASH,
         Kind.POWER_LOSS,
         Kind.STORAGE_ERROR,
@@ -286,7 +311,10 @@ FAMILY = Family(
     "clients",
     tuple(CHECKS),
     _KINDS,
-    ("time", "node", "process", "f", "acks", "term", "offset", "last_offset", "value", "text", "count", "bytes"),
+    (
+        *("time", "node", "process", "f", "acks", "term", "offset", "last_offset", "value", "text", "count", "bytes"),
+        *("dirty", "flushed", "reason"),
+    ),
     ClientsFold,
     operations=OF_LOGS,
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..faults import Faults
 from ..findings import Findings, report
 from ..kernel import part
-from .losses import excuse_fault, lost_since
+from .losses import excuse_by, lost_by
 from .rules import STALE_READ, ShortRead
 from .state import Clients, Known
 
@@ -32,11 +32,12 @@ def read_answered(
     # A log that was trimmed up to what had to be read has nothing left of it to return.
     if end < clients.tail[client] and known.trimmed[0] < clients.tail[client]:
         # Under write caching a power loss takes acknowledged entries, and with them the end of the log.
-        since, weak = clients.tail_since[client], known.write_caching[0] != 0
+        since, weak, last = clients.tail_since[client], known.write_caching[0] != 0, clients.tail[client] - 1
+        place = lost_by(known, faults, since, clients.tail_seq[client], weak, last)
         if known.may_trim[0] and known.unseen_trims[0] and clients.position_seq[client] <= clients.seq[client]:
             found.unjudged[STALE_READ] += 1  # it returned nothing: what was asked for may be trimmed
-        elif lost_since(known, since, weak):
-            excuse_fault(faults, found, STALE_READ, since, weak)
+        elif place >= 0:
+            excuse_by(faults, found, STALE_READ, place)
         else:
             short = ShortRead(end, known=clients.tail[client])
             report(found, STALE_READ, short, clients.tail_seq[client], clients.seq[client], seq)

@@ -11,18 +11,20 @@ from .state import Known
 
 @part
 def power_by_now(known: Known) -> int:
-    """The last event that may have cost unflushed data; one behind all if a fault that may do so has not ended."""
+    """The last event that may have cost unflushed data; one behind all if a fault may have done so for a while."""
     return MAX_OFFSET if known.failing[0] else int(known.power_seq[0])
 
 
 @part
-def lost_since(known: Known, since: int, weak: bool) -> bool:
-    """Whether what was there at event ``since`` may be lost by now; ``weak``: it goes with what is not flushed."""
-    return bool(known.wipe_seq[0] > since or (weak and power_by_now(known) > since))
+def lost_by(known: Known, faults: Faults, since: int, there: int, weak: bool, offset: int) -> int:
+    """The place of the fault by which what was asked for at event ``since``, and was at ``offset`` by event ``there``,
+    may be lost by now; -1. ``weak``: it goes with what is not flushed."""
+    if known.wipe_seq[0] <= since and not (weak and power_by_now(known) > since):
+        return -1
+    return excusing(faults, since, there, weak, offset, MAX_OFFSET)
 
 
 @part
-def excuse_fault(faults: Faults, found: Findings, check: int, since: int, weak: bool) -> None:
-    """Count a fact that is excused because what was there at event ``since`` is lost (`lost_since`)."""
-    place = excusing(faults, since, weak)
+def excuse_by(faults: Faults, found: Findings, check: int, place: int) -> None:
+    """Count a fact that the fault at this place excuses."""
     excuse(found, check, cause_of(faults.code[place]), faults.node[place], faults.seq[place], 1)

@@ -20,7 +20,7 @@ from ..findings import Findings, excuse, report
 from ..hashing import named_row, row_of
 from ..kernel import part, step
 from .linearizable_reads import read_asked
-from .losses import excuse_fault, lost_since, power_by_now
+from .losses import excuse_by, lost_by
 from .rules import (
     DUPLICATE,
     INCONSISTENT_OFFSET,
@@ -48,17 +48,10 @@ def is_weak(values: Values, known: Known, row: int) -> bool:
 
 
 @part
-def may_be_gone(values: Values, known: Known, row: int, since: int) -> bool:
-    """Whether what was there at event ``since`` may be lost by now without breaking a promise."""
-    return lost_since(known, since, is_weak(values, known, row))
-
-
-@part
-def excuse_loss(
-    values: Values, known: Known, faults: Faults, found: Findings, check: int, row: int, since: int
-) -> None:
-    """Count a fact that is excused because what was there at event ``since`` `may_be_gone`."""
-    excuse_fault(faults, found, check, since, is_weak(values, known, row))
+def gone_by(values: Values, known: Known, faults: Faults, row: int, since: int, there: int, offset: int) -> int:
+    """The place of the fault by which a value that was asked for at event ``since``, and was there by event ``there``,
+    may be lost by now without breaking a promise; -1."""
+    return lost_by(known, faults, since, there, is_weak(values, known, row), offset)
 
 
 @part
@@ -78,10 +71,11 @@ def two_values(
     Either may be a copy that outlived a loss and could be read for a while, so the loss may have come before that.
     """
     before, asked = min(since, values.invoke_seq[other]), values.invoke_seq[row]
-    if may_be_gone(values, known, other, before):
-        excuse_loss(values, known, faults, found, INCONSISTENT_OFFSET, other, before)
-    elif may_be_gone(values, known, row, asked):
-        excuse_loss(values, known, faults, found, INCONSISTENT_OFFSET, row, asked)
+    place = gone_by(values, known, faults, other, before, since, offset)
+    if place < 0:
+        place = gone_by(values, known, faults, row, asked, seq, offset)
+    if place >= 0:
+        excuse_by(faults, found, INCONSISTENT_OFFSET, place)
     else:
         two = TwoValues(offset, first=values.value[other], second=values.value[row])
         report(found, INCONSISTENT_OFFSET, two, since, seq)
@@ -115,9 +109,12 @@ def inversion(
     found.judged[REAL_TIME_INVERSION] += 1
     if not_behind(values, first, row, offset):
         asked = values.invoke_seq[first]
-        # A term has two leaders if a disk was emptied.
-        if known.wipe_seq[0] > asked or (values.acks[first] == ACKS_ALL and may_be_gone(values, known, first, asked)):
-            excuse_loss(values, known, faults, found, REAL_TIME_INVERSION, first, asked)
+        # A term has two leaders if a disk was emptied, whatever was on it.
+        place = lost_by(known, faults, asked, seq, False, -1)
+        if place < 0 and values.acks[first] == ACKS_ALL:
+            place = gone_by(values, known, faults, first, asked, values.ok_seq[first], values.offset[first])
+        if place >= 0:
+            excuse_by(faults, found, REAL_TIME_INVERSION, place)
             return
         a, b = values.value[first], values.value[row]
         inverted = Inverted(first=a, first_offset=values.offset[first], second=b, second_offset=offset)
@@ -296,9 +293,6 @@ def acknowledge(
         values.ok_seq[row] = seq
         values.ok_time[row] = columns.time[i]
         values.ok_term[row] = term
-        values.ok_loss[row] = known.wipe_seq[0]
-        if known.write_caching[0]:
-            values.ok_loss[row] = max(known.wipe_seq[0], power_by_now(known))
         values.offset[row] = offset
         values.last[row] = max(columns.last_offset[i], offset + values.width[row] - 1)
         if values.read_seq[row] >= 0 and values.read_offset[row] != offset:
@@ -316,9 +310,11 @@ def acknowledge(
             found.judged[NON_MONOTONIC_APPEND] += 1
             if not_behind(values, former, row, offset):
                 asked = values.invoke_seq[former]
-                gone = not same_term and may_be_gone(values, known, former, asked)
-                if gone or known.wipe_seq[0] > asked:
-                    excuse_loss(values, known, faults, found, NON_MONOTONIC_APPEND, former, asked)
+                place = lost_by(known, faults, asked, seq, False, -1)
+                if place < 0 and not same_term:
+                    place = gone_by(values, known, faults, former, asked, values.ok_seq[former], values.offset[former])
+                if place >= 0:
+                    excuse_by(faults, found, NON_MONOTONIC_APPEND, place)
                 elif acks == ACKS_NONE or values.acks[former] == ACKS_NONE:
                     excuse(found, NON_MONOTONIC_APPEND, ACKS, -1, -1, 1)
                 else:

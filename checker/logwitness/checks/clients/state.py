@@ -42,7 +42,6 @@ class Values(NamedTuple):
     ok_seq: Ints
     ok_time: Ints
     ok_term: Ints
-    ok_loss: Ints  # the last event by then that may have cost what acks=all promises
     offset: Ints  # where its acknowledgement said it is
     last: Ints
     read_offset: Ints  # where it was first read
@@ -106,9 +105,8 @@ class Known(NamedTuple):
     final_begun: Ints  # the event by which the last of the final reads began
     power_seq: Ints  # the last event that may have cost unflushed data
     wipe_seq: Ints
-    failing: Ints  # faults that may take what is not flushed until they end, and have not ended
-    seen_power: Ints  # the last of each by the time of the last final read, or, as long as there is none, of any read
-    seen_wipe: Ints
+    failing: Ints  # 1: a fault lasts, or lasted, that may take what is not flushed until it ends
+    seen: Ints  # the last event of a final read, or, as long as there is none, of any read
     write_caching: Ints
     idempotent: Ints
     foreign: Ints

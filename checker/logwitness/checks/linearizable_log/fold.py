@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from loghistory.schema import CLIENT_KINDS, Kind
+from loghistory.schema import CLIENT_KINDS, END_KINDS, Kind
 
-from ..codes import MAX_OFFSET, NULL, OBSERVE, OF_CLIENTS, OF_LOGS, among
-from ..columns import Array, Columns, Ints
-from ..contract import Excuse, Family, Setting, Verdicts, outcome
-from ..faults import CAUSES, GAP
+from ..codes import ENDS, FAULT, MAX_OFFSET, NULL, OBSERVE, OF_CLIENTS, OF_LOGS, among
+from ..columns import Array, Columns, Ints, groups
+from ..contract import Excuse, Family, Setting, Verdicts, outcome, summed
+from ..faults import CAUSES, GAP, empty_faults, empty_held, with_fault_room
 from ..hashing import all_grown, empty_table, roomy
-from .algorithm import Entries, Values, distinct, judge_log
+from .algorithm import Entries, Judgement, Values, distinct, judge_log
 from .bounds import Ends, ascending
 from .per_event import listen
 from .rules import CHECK
-from .state import ACKED, LOOSE, NONE, Empty, Given, Known, Lengths, More, Named, Open, Tables, blank, fill
+from .state import ACKED, LOOSE, NONE, Empty, Given, Known, Lengths, Losses, More, Named, Open, Tables, blank, fill
 
 _AT_ONCE = 1 << 14
 """Events for which room is made together: tables of what is open are as large as these could fill them."""
@@ -40,9 +42,9 @@ class LinearizableLogFold:
         self._lengths = Lengths(**blank(Lengths._fields))
         self._empty = Empty(**blank(Empty._fields))
         self._more = More(**blank(More._fields))
-        start = dict.fromkeys(Known._fields, 0) | dict.fromkeys(
-            ("open_free", "given_free", "lost", "lost_node", "lost_cause"), NONE
-        )
+        self._losses = Losses(**blank(Losses._fields))
+        self._held, self._faults = empty_held(), empty_faults()
+        start = dict.fromkeys(Known._fields, 0) | dict.fromkeys(("open_free", "given_free", "lost"), NONE)
         start["write_caching"] = int(setting.write_caching)
         numbers = {name: np.array([number], dtype=np.int64) for name, number in start.items()}
         self._known = Known(**numbers | {"voters": np.array(setting.voters, dtype=np.int64)})
@@ -56,6 +58,9 @@ class LinearizableLogFold:
         """Take so few events that the room made for what they may bring stays in the caches."""
         clients = int(np.count_nonzero(among(columns.kind, OF_CLIENTS)))
         self._make_room(clients, int(np.count_nonzero(columns.kind == OBSERVE)))
+        befell = int(np.count_nonzero(among(columns.kind, (FAULT, *ENDS))))
+        self._faults = with_fault_room(self._faults, befell)
+        self._losses = all_grown(self._losses, int(self._known.losses[0]), befell, fill)
         listen.form(self._setting.compiled)(
             columns if self._setting.compiled else columns.lists(),
             self._tables,
@@ -65,6 +70,9 @@ class LinearizableLogFold:
             self._lengths,
             self._empty,
             self._more,
+            self._held,
+            self._faults,
+            self._losses,
             self._known,
         )
 
@@ -101,35 +109,76 @@ class LinearizableLogFold:
 
     def finish(self) -> Verdicts:
         """Judge all operations together, and answer."""
-        known = self._known
-        loose = int(known.loose[0])
-        since = MAX_OFFSET if known.failing[0] else int(known.lost[0])
+        known, keep = self._known, self._setting.keep
+        loose, losses = int(known.loose[0]), Losses(*(column[: int(known.losses[0])] for column in self._losses))
         named = Named(*(column[: int(known.named[0])] for column in self._named))
         twice = self._conflicts()
-        entries, ends = self._entries(named, twice), self._ends()
-        lost = 0
-        if since >= 0:
-            # What was asked for before a disk was emptied may be lost since, and what was known of it with it.
-            kept = (entries.row < 0) | (named.invoked_seq[entries.row] > since) | self._failed(named)[entries.row]
-            lost = int(np.count_nonzero(~kept) + np.count_nonzero(ends.invoked_seq < since))
-            entries, ends = entries.where(kept), Ends(*(column[ends.invoked_seq > since] for column in ends))
-        found = judge_log(
-            self._values(named),
-            entries,
-            ends,
-            int(known.ends[0]) + (0 if known.sparse[0] else int(known.nothings[0])) if since < 0 else len(ends.offset),
-            dense=not known.sparse[0] and not loose and since < 0,
-            once=self._setting.idempotent and twice > 0,
-            keep=self._setting.keep,
-        )
-        node = int(known.lost_node[0])
-        causes = (
-            Excuse(CAUSES[GAP], (), found.excused if since < 0 else 0, -1),
-            Excuse(CAUSES[known.lost_cause[0]], (node,) if node >= 0 else (), lost, int(known.lost[0])),
-        )
-        excuses = tuple(each for each in causes if each.facts)
-        answer = outcome(CHECK, found.judged, found.violated, found.violations, excuses=excuses, unjudged=loose)
-        return Verdicts((answer,))
+        entries = self._entries(named, twice)
+        stretch, crosses = self._stretches(named, entries, losses)
+        ends, nothings = int(known.ends[0]), losses.nothings
+        if known.sparse[0]:
+            nothings = np.zeros_like(nothings)
+        else:
+            ends += int(known.nothings[0])
+        lost = losses.ends + nothings + np.bincount(stretch[crosses], minlength=len(losses.seq))
+        entries, stretch = entries.where(~crosses), stretch[~crosses]
+        found = self._judge(named, entries, stretch, losses, twice)
+        if len(losses.seq) and not any(each.violated for each in found):
+            # What contradicts itself across losses is excused as well.
+            (whole,) = self._judge(named, entries, np.zeros_like(stretch), losses, twice, whole=True)
+            if whole.violated:
+                place = int(np.searchsorted(losses.end, min(whole.violations[0].events), side="right"))
+                lost[min(place, len(lost) - 1)] += 1
+        gaps = Excuse(CAUSES[GAP], (), 0 if len(losses.seq) else found[0].excused, -1)
+        excuses = [gaps, *self._excuses(losses, lost)]
+        violations = tuple(violation for each in found for violation in each.violations)[:keep]
+        judged, violated = ends + sum(each.judged for each in found), sum(each.violated for each in found)
+        excuses = [each for each in excuses if each.facts]
+        return Verdicts((outcome(CHECK, judged, violated, violations, excuses=summed(excuses), unjudged=loose),))
+
+    def _stretches(self, named: Named, entries: Entries, losses: Losses) -> tuple[Ints, Array]:
+        """Before which loss each entry was asked for, by number, and whether it was not seen before that.
+
+        What nobody can have lost, since it was never in the log, counts as asked for when it was seen.
+        """
+        never = np.append(self._failed(named), True)[entries.row]
+        since = np.where(never, entries.latest_seq, np.append(named.invoked_seq, 0)[entries.row])
+        stretch = np.searchsorted(losses.end, since, side="right")
+        crosses: Array = np.append(losses.seq, MAX_OFFSET)[stretch] < entries.latest_seq
+        return stretch, crosses & ~never
+
+    def _judge(
+        self, named: Named, entries: Entries, stretch: Ints, losses: Losses, twice: int, *, whole: bool = False
+    ) -> list[Judgement]:
+        """Judge what lies between two losses by itself, each such stretch, the first one in any case; or the ``whole``
+        as if nothing were lost, but for holes."""
+        known, setting, ends = self._known, self._setting, self._ends()
+        values = self._values(named)
+        if len(losses.seq):
+            # What was asked for before the first loss may have been there, whatever became of it.
+            unknown = (named.asked > 0) & ~values.failed & (named.invoked_seq < losses.seq[0])
+            values = values._replace(unknown=unknown)
+        of_ends = np.searchsorted(losses.end, ends.invoked_seq, side="right") * (not whole)
+        its_entries, its_ends = (dict(groups(each, np.arange(len(each)))) for each in (stretch, of_ends))
+        none = np.zeros(0, dtype=np.int64)
+        return [
+            judge_log(
+                values,
+                entries.where(its_entries.get(place, none)),
+                Ends(*(column[its_ends.get(place, none)] for column in ends)),
+                0,
+                dense=not known.sparse[0] and not known.loose[0] and not place and not whole,
+                once=setting.idempotent and twice > 0,
+                keep=max(setting.keep, 1),
+            )
+            for place in sorted({0, *its_entries, *its_ends})
+        ]
+
+    def _excuses(self, losses: Losses, lost: Ints) -> Iterator[Excuse]:
+        """What each loss excuses."""
+        rows = zip(*(each.tolist() for each in (losses.seq, losses.node, losses.cause, lost)), strict=True)
+        for seq, node, cause, facts in rows:
+            yield Excuse(CAUSES[cause], (node,) if node >= 0 else (), facts, seq)
 
     def _time(self, time: Ints, seq: Ints) -> Ints:
         return time if self._known.moved[0] else seq
@@ -200,8 +249,8 @@ class LinearizableLogFold:
 FAMILY = Family(
     "linearizable_log",
     (CHECK,),
-    CLIENT_KINDS | {Kind.APPEND, Kind.COMPACT, Kind.TRIM, Kind.FAULT, Kind.HEAL, Kind.POWER_LOSS, Kind.STORAGE_ERROR},
-    ("time", "node", "op", "f", "acks", "offset", "last_offset", "value"),
+    CLIENT_KINDS | {Kind.APPEND, Kind.COMPACT, Kind.TRIM, Kind.FAULT, Kind.HEAL} | END_KINDS,
+    ("time", "node", "op", "f", "acks", "offset", "last_offset", "value", "reason", "term", "dirty", "flushed"),
     LinearizableLogFold,
     operations=OF_LOGS,
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ..codes import (
     ACKS_ALL,
+    CARRIES_STATE,
+    ENDS,
     F_APPEND,
     F_READ_LINEARIZABLE,
     F_TAIL,
@@ -12,18 +14,33 @@ from ..codes import (
     HEAL,
     INVOKE,
     IS_OF_CLIENT,
+    LEADER,
     MADE_BY_NODES,
+    MAX_OFFSET,
     NO_ACKS,
     NO_NODE,
     NULL,
     OBSERVE,
     OK,
-    POWER_LOSS,
     READS,
-    STORAGE_ERROR,
+    STOP,
 )
 from ..columns import Columns
-from ..faults import WIPE, cause_of, fault_code, lasts
+from ..faults import (
+    NODES,
+    WIPE,
+    Faults,
+    Held,
+    cause_of,
+    fault_code,
+    lasts,
+    may_take,
+    note_end,
+    note_fault,
+    note_heal,
+    note_leader,
+    note_state,
+)
 from ..hashing import named_row, place_of
 from ..kernel import kernel, part
 from .state import (
@@ -34,6 +51,7 @@ from .state import (
     Given,
     Known,
     Lengths,
+    Losses,
     More,
     Named,
     Open,
@@ -57,25 +75,26 @@ def listen(
     lengths: Lengths,
     empty: Empty,
     more: More,
+    held: Held,
+    faults: Faults,
+    losses: Losses,
     known: Known,
 ) -> None:
     """Take the events of one log."""
     for i in range(len(columns.seq)):
         kind = columns.kind[i]
         if not IS_OF_CLIENT[kind]:
+            node = columns.node[i] if columns.node[i] < NODES else NO_NODE
             if kind in MADE_BY_NODES:
                 known.sparse[0] = 1
+            if CARRIES_STATE[kind]:
+                note_state(held, faults, node, columns.dirty[i], columns.flushed[i], columns.seq[i])
+                if kind == LEADER and columns.term[i] != NULL:
+                    note_leader(faults, node, columns.term[i])
             elif kind == HEAL:
-                if lasts(columns.f[i]) and known.failing[0] > 0:
-                    known.failing[0] -= 1
-                    known.lost[0] = columns.seq[i]
-            elif kind in (FAULT, POWER_LOSS, STORAGE_ERROR):
-                cause = cause_of(columns.f[i] if kind == FAULT else fault_code(kind))
-                if takes(known, cause, columns.node[i]):
-                    known.lost[0] = columns.seq[i]
-                    known.lost_node[0] = columns.node[i]
-                    known.lost_cause[0] = cause
-                    known.failing[0] += kind == FAULT and lasts(columns.f[i])
+                heals(faults, losses, known, node, columns.f[i], columns.seq[i])
+            elif kind == FAULT or kind in ENDS:
+                befalls(held, faults, losses, known, columns, i, node)
             continue
         op = columns.op[i]
         if op == NULL:
@@ -109,18 +128,58 @@ def listen(
                 continue
             if kind == OK:
                 last = columns.last_offset[i]
-                completed(tables, open_, given, named, lengths, empty, more, known, row, f, offset, last, now, seq)
+                completed(
+                    tables, open_, given, named, lengths, empty, more, losses, known, row, f, offset, last, now, seq
+                )
             elif kind == FAIL and open_.row[row] != NONE:
                 named.failed[open_.row[row]] += 1
             close_row(tables, open_, given, known, op, row)
 
 
 @part
-def takes(known: Known, cause: int, node: int) -> bool:
-    """Whether a fault may take what was promised to last: an emptied disk, if it may be a voter's; under write caching
-    any."""
+def befalls(held: Held, faults: Faults, losses: Losses, known: Known, columns: Columns, i: int, node: int) -> None:
+    """A fault happens, or the process of a node ends, by event ``i``: may it have taken what was promised?"""
+    kind, seq, place = columns.kind[i], columns.seq[i], faults.used[0]
+    code = columns.f[i] if kind == FAULT else fault_code(kind, columns.reason[i])
+    if kind != STOP:
+        note_fault(faults, held, seq, code, node, kind == FAULT)
+    if kind != FAULT:
+        note_end(held, node, kind, seq)
+    if faults.used[0] == place or not takes(faults, known, place, columns.node[i]):
+        return
+    if known.failing[0] == 0:
+        row = known.losses[0]
+        known.losses[0] += 1
+        losses.seq[row] = seq
+        losses.node[row] = columns.node[i]
+        losses.cause[row] = cause_of(code)
+        losses.end[row] = seq
+        known.lost[0] = seq
+    if kind == FAULT and lasts(code):
+        known.failing[0] += 1
+        losses.end[known.losses[0] - 1] = MAX_OFFSET
+        known.lost[0] = MAX_OFFSET
+
+
+@part
+def heals(faults: Faults, losses: Losses, known: Known, node: int, code: int, seq: int) -> None:
+    """A fault is healed: what failed meanwhile is lost by now."""
+    if note_heal(faults, seq, code, node) and known.failing[0] > 0:
+        known.failing[0] -= 1
+        if known.failing[0] == 0:
+            losses.end[known.losses[0] - 1] = seq
+            known.lost[0] = seq
+
+
+@part
+def takes(faults: Faults, known: Known, place: int, node: int) -> bool:
+    """Whether a fault may take what was promised to last: an emptied disk, if it may be a voter's and may hold any of
+    the log; under write caching any other that may find something unflushed."""
+    cause = cause_of(faults.code[place])
     if cause != WIPE:
-        return bool(cause >= 0 and known.write_caching[0] != 0)
+        return bool(cause >= 0 and known.write_caching[0] != 0 and faults.low[place] < MAX_OFFSET)
+    if not may_take(faults, place, -1, MAX_OFFSET, False, 0):
+        return False
     for voter in known.voters:
         if voter == node:
             return True
@@ -172,6 +231,7 @@ def completed(
     lengths: Lengths,
     empty: Empty,
     more: More,
+    losses: Losses,
     known: Known,
     row: int,
     f: int,
@@ -181,14 +241,17 @@ def completed(
     seq: int,
 ) -> None:
     """An operation was answered, at time ``now``: bind values and lengths of the log to what it was told."""
-    value = open_.row[row]
+    value, lost = open_.row[row], open_.seq[row] < known.lost[0]
     if value != NONE:
         if offset != NULL and offset >= 0:
             named.placed[value] += 1
             place_said(named, more, known, value, offset, last, now, seq, ACKED)
     elif open_.f[row] == F_TAIL and offset >= 0:
-        known.ends[0] += 1
-        length_said(tables, lengths, known, offset, open_.time[row], open_.seq[row], now, seq)
+        if lost:
+            losses.ends[known.losses[0] - 1] += 1
+        else:
+            known.ends[0] += 1
+            length_said(tables, lengths, known, offset, open_.time[row], open_.seq[row], now, seq)
     # A read may go on behind what it was given.
     if open_.jumped[row]:
         known.sparse[0] = 1
@@ -197,7 +260,10 @@ def completed(
         if reached != NULL and offset > reached:
             known.sparse[0] = 1
         elif reached == offset and open_.reach[row] == NULL and offset >= 0 and not open_.lags[row]:
-            nothing_said(tables, empty, known, offset, open_.time[row], open_.seq[row], now, seq)
+            if lost:
+                losses.nothings[known.losses[0] - 1] += 1
+            else:
+                nothing_said(tables, empty, known, offset, open_.time[row], open_.seq[row], now, seq)
     place = open_.head[row]
     while place != NONE:
         seen = named_row(tables.named, known.named, named.value, given.value[place])

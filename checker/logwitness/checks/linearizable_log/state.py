@@ -13,7 +13,7 @@ import numpy as np
 
 from ..codes import NULL
 from ..columns import Array, Ints
-from ..hashing import Table, named_row, place_of, remove
+from ..hashing import Table, place_of, remove
 from ..kernel import part
 
 NONE = -1
@@ -100,6 +100,18 @@ class More(NamedTuple):
     acked: Array
 
 
+class Losses(NamedTuple):
+    """When faults may have taken what was promised, in order: from which event to which, the node and the cause of the
+    first of them, and the answers of tails, and of reads that found nothing, to what was asked for before."""
+
+    seq: Ints
+    end: Ints  # MAX_OFFSET: not yet
+    node: Ints
+    cause: Ints
+    ends: Ints
+    nothings: Ints
+
+
 class Tables(NamedTuple):
     """Where rows are found: open operations by id, values, lengths, places that were empty."""
 
@@ -125,12 +137,11 @@ class Known(NamedTuple):
     lengths: Ints
     more: Ints
     empty: Ints
-    ends: Ints  # tails answered
-    nothings: Ints  # reads that found nothing
+    ends: Ints  # tails answered with no such fault in between
+    nothings: Ints  # reads that found nothing, likewise
     loose: Ints  # values
-    lost: Ints  # the last event that may have taken what was promised; its node, and its cause in `faults`; -1
-    lost_node: Ints
-    lost_cause: Ints
+    losses: Ints
+    lost: Ints  # until when the last of them may have taken something; -1
     failing: Ints  # faults that may do so until they end, and have not ended
     sparse: Ints  # the log holds what no client is seen to append
     write_caching: Ints
@@ -244,10 +255,13 @@ def place_said(
 def length_said(
     tables: Tables, lengths: Lengths, known: Known, offset: int, invoked: int, invoked_seq: int, now: int, seq: int
 ) -> None:
-    """A tail says that the log has so many entries; the one asked for last and the one answered first count."""
+    """A tail says that the log has so many entries; the one asked for last and the one answered first count.
+
+    What was said before a loss stays as it is, in a row of its own.
+    """
     place = place_of(tables.lengths, offset)
     row = tables.lengths.rows[place]
-    if row == NONE:
+    if row == NONE or lengths.late_seq[row] < known.lost[0]:
         row = known.lengths[0]
         known.lengths[0] += 1
         tables.lengths.keys[place] = offset
@@ -269,11 +283,17 @@ def length_said(
 def nothing_said(
     tables: Tables, empty: Empty, known: Known, offset: int, invoked: int, invoked_seq: int, now: int, seq: int
 ) -> None:
-    """A read found nothing at this offset; the one asked for last counts."""
+    """A read found nothing at this offset; the one asked for last counts, and the last before each loss."""
     known.nothings[0] += 1
-    free = known.empty[0]
-    row = named_row(tables.empty, known.empty, empty.offset, offset)
-    if row != free and (invoked, invoked_seq) <= (empty.invoked[row], empty.invoked_seq[row]):
+    place = place_of(tables.empty, offset)
+    row = tables.empty.rows[place]
+    if row == NONE or empty.invoked_seq[row] < known.lost[0]:
+        row = known.empty[0]
+        known.empty[0] += 1
+        tables.empty.keys[place] = offset
+        tables.empty.rows[place] = row
+        empty.offset[row] = offset
+    elif (invoked, invoked_seq) <= (empty.invoked[row], empty.invoked_seq[row]):
         return
     empty.invoked[row] = invoked
     empty.invoked_seq[row] = invoked_seq

@@ -41,7 +41,7 @@ from ..codes import (
 )
 from ..columns import Columns, Ints
 from ..contract import Check, Family, Setting
-from ..faults import WIPE
+from ..faults import WIPE, cause_of, fault_code
 from ..findings import MAX_NODES, Findings, Node, excuse, number, report
 from ..kernel import kernel, part, step
 from .configurations import CHANGES, ConfiguredFold
@@ -150,9 +150,11 @@ DIRTY_SURVIVES_CRASH = number(
     CHECKS,
     Check(
         id="dirty-survives-crash",
-        rule="A process that dies without losing power keeps everything it had appended: the page cache survives.",
-        source=("raft.md#process-crash",),
-        fact="a start of a node that had appended something, after a crash or stop without power loss or storage error",
+        rule="A process that dies without losing power keeps everything it had appended: the page cache survives. So "
+        "does one that finds its disk full.",
+        source=("raft.md#process-crash", "history-checks.md#full-disk"),
+        fact="a start of a node that had appended something, after a crash, a stop or a full disk, without power loss "
+        "or another storage error",
         sentence="Node {node} had appended up to {offset} and only its process died, "
         "but after its restart its log ends at {end}.",
         fields=_Beyond,
@@ -393,7 +395,9 @@ def _emptied(state: _State, seq: int) -> None:
 
 
 @step
-def _surroundings(state: _State, found: Findings, kind: int, node: int, f: int, time: int, seq: int) -> None:
+def _surroundings(
+    state: _State, found: Findings, kind: int, node: int, f: int, reason: int, time: int, seq: int
+) -> None:
     """Take an event that carries no state: the end of a process, a fault, a phase."""
     if kind == PHASE:
         if f == F_FINAL_READ and state.run[_PHASE] < FINAL_READ:
@@ -428,7 +432,8 @@ def _surroundings(state: _State, found: Findings, kind: int, node: int, f: int, 
     elif node >= 0 and kind in (POWER_LOSS, STORAGE_ERROR):
         if kind == STORAGE_ERROR or state.down[node] == 0:
             state.fell[node] = 1
-        _is_down(state, node, 2, seq)
+        # A full disk loses nothing, as a crash does.
+        _is_down(state, node, 2 if cause_of(fault_code(kind, reason)) >= 0 else 1, seq)
 
 
 @part
@@ -472,7 +477,7 @@ def _scan(columns: Columns, state: _State, found: Findings) -> None:
         node = columns.node[i]
         seq = columns.seq[i]
         if not CARRIES_STATE[kind]:
-            _surroundings(state, found, kind, node, columns.f[i], columns.time[i], seq)
+            _surroundings(state, found, kind, node, columns.f[i], columns.reason[i], columns.time[i], seq)
             continue
         if node < 0:
             continue
@@ -654,7 +659,7 @@ FAMILY = Family(
     "offsets",
     tuple(CHECKS),
     STATE_KINDS | END_KINDS | {Kind.FAULT, Kind.HEAL, Kind.PHASE},
-    ("time", "node", "f", "term", "offset", "last_offset", "dirty", "flushed", "commit", "visible", "value"),
+    ("time", "node", "f", "term", "offset", "last_offset", "dirty", "flushed", "commit", "visible", "value", "reason"),
     OffsetsFold,
     RAFT,
 )

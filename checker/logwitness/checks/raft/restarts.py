@@ -14,7 +14,7 @@ import numpy as np
 
 from loghistory.schema import END_KINDS, Kind
 
-from ..codes import CRASH, FAULT, FAULT_WIPE, NULL, SNAPSHOT, START, STOP, TRIM, lookup
+from ..codes import CRASH, DISK_FULL, FAULT, FAULT_WIPE, NULL, SNAPSHOT, START, STOP, STORAGE_ERROR, TRIM, lookup
 from ..columns import Columns, Ints
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
 from .protocol import RAFT
@@ -70,8 +70,10 @@ class RestartsFold:
         rare = np.flatnonzero(_IS_RARE[columns.kind])
         moves = np.flatnonzero(_MOVES[columns.kind])
         done = 0
-        names = ("seq", "kind", "node", "f", "offset", "commit", "visible", "term", "dirty", "value")
-        for place, event in zip(rare.tolist(), columns.rows(rare, *names), strict=True):
+        names = ("seq", "kind", "node", "f", "offset", "commit", "visible", "term", "dirty", "value", "reason")
+        for place, (*event, reason) in zip(rare.tolist(), columns.rows(rare, *names), strict=True):
+            if event[1] == STORAGE_ERROR and reason == DISK_FULL:
+                event[1] = CRASH  # it loses nothing either
             if event[1] == STOP:
                 upto = int(np.searchsorted(moves, place))
                 self._commits(columns, moves[done:upto])
@@ -153,7 +155,7 @@ FAMILY = Family(
     "restarts",
     (KNOWS,),
     _RARE | {Kind.COMMIT},
-    ("node", "f", "offset", "commit", "visible", "term", "dirty", "value"),
+    ("node", "f", "offset", "commit", "visible", "term", "dirty", "value", "reason"),
     RestartsFold,
     RAFT,
     reads_texts=True,

@@ -42,6 +42,7 @@ from ..codes import (
 )
 from ..columns import Array, Columns
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
+from ..faults import cause_of, fault_code
 from ..kernel import kernel, part
 from .configurations import configuration_of
 from .protocol import RAFT
@@ -138,7 +139,8 @@ class TransferFold:
             office.acked, office.acked_by = rows.last_offset[at], rows.seq[at]
 
     def _happened(self, rows: Columns, at: int, kind: int, node: int) -> None:
-        if kind in (POWER_LOSS, STORAGE_ERROR) or (kind == FAULT and rows.f[at] in _TAKES_COPIES):
+        ends_badly = kind in (POWER_LOSS, STORAGE_ERROR) and cause_of(fault_code(kind, rows.reason[at])) >= 0
+        if ends_badly or (kind == FAULT and rows.f[at] in _TAKES_COPIES):
             self._copies_lost = rows.seq[at]
         elif kind in (TRUNCATE, TRIM, START):
             self._cut(rows, at, node)

@@ -18,7 +18,7 @@ import numpy as np
 from loghistory.schema import END_KINDS, Kind
 from loghistory.vocabularies.read_path import GapWord, HeardWord, NodeWord, RecordWord, RewindWord, ShardWord
 
-from ..codes import FAULT_WIPE, INVOKE, MAX_OFFSET, NULL, REASONS, RECORDS, code, lookup, word_code
+from ..codes import FAULT_WIPE, INVOKE, MAX_OFFSET, NO_NODE, NULL, REASONS, RECORDS, code, lookup, word_code
 from ..columns import Ints
 from ..contract import Check, Family, Setting, Tally, Verdicts
 from ..ends import NOBODY, Ends, awaited_at
@@ -171,6 +171,8 @@ class _Records(NamedTuple):
     left: Ints  # the value that was left
     named: Ints  # the shards that it was acknowledged by
     gone: Ints  # the last event that took a copy with a disk of a shard that was to have it; -1: none
+    lost: Ints  # the last event since which it is not owed, and the shard whose copy was missed then; -1: none
+    loser: Ints
 
 
 class _State(NamedTuple):
@@ -185,9 +187,9 @@ class _State(NamedTuple):
     awaited: Ints  # `Ends`
 
 
-_EMPTY, _ANY, _LOSS_SEQ, _UPTO, _TRIMMED, _COPIED = range(6)
-"""The shards that are empty, as a set; whether some record has been owed; the first event that took copies of what was
-owed (-1: none); up to which epoch all are recovered; the highest trim point; whether any copy is recorded."""
+_EMPTY, _ANY, _UPTO, _TRIMMED, _COPIED = range(5)
+"""The shards that are empty, as a set; whether some record has been owed; up to which epoch all are recovered; the
+highest trim point; whether any copy is recorded."""
 _REBUILT = CHECKS.index(REBUILT)
 
 
@@ -227,12 +229,12 @@ def _stores(state: _State, places: Places, rows: _Rows, i: int) -> None:
 
 
 @part
-def _owes_no_more(state: _State, places: Places, row: int, lsn: int, seq: int) -> None:
+def _owes_no_more(state: _State, places: Places, row: int, lsn: int, node: int, seq: int) -> None:
     """Copies went with a disk: a record that has not enough others is not owed any more."""
     if state.records.since[row] >= 0 and not satisfied(places, lsn, _holders(state, row)):
         state.records.since[row] = -1
-        if state.run[_LOSS_SEQ] < 0:
-            state.run[_LOSS_SEQ] = seq
+        state.records.lost[row] = seq
+        state.records.loser[row] = node
 
 
 @part
@@ -265,14 +267,14 @@ def _lose(state: _State, places: Places, node: int, first: int, last: int, seq: 
         if drop(state.held, row, node) and seq >= 0:
             if full:
                 state.records.gone[row] = seq
-            _owes_no_more(state, places, row, lsns.order[place], seq)
+            _owes_no_more(state, places, row, lsns.order[place], node, seq)
 
 
 @kernel
 def _become_empty(state: _State, places: Places, seq: int) -> None:
     """Copies of shards that are empty now do not count any more."""
     for place in range(state.held.lsns.used[0]):
-        _owes_no_more(state, places, state.held.lsns.rows[place], state.held.lsns.order[place], seq)
+        _owes_no_more(state, places, state.held.lsns.rows[place], state.held.lsns.order[place], NO_NODE, seq)
 
 
 @kernel
@@ -370,7 +372,7 @@ class CopyFold(StreamFold[_Rows]):
         self._begun = 0  # the shards that took part
         self._nodesets = Nodesets(setting.words)
         none = np.zeros(0, dtype=np.int64)
-        run, lowest = np.array([0, 0, -1, 0, -1, 0], dtype=np.int64), np.zeros(MOST_SHARDS + 1, dtype=np.int64)
+        run, lowest = np.array([0, 0, 0, -1, 0], dtype=np.int64), np.zeros(MOST_SHARDS + 1, dtype=np.int64)
         self._ends = Ends()
         self._sequencers: set[int] = set()
         self._known_places = KnownPlaces(self._nodesets.places)
@@ -715,7 +717,7 @@ class CopyFold(StreamFold[_Rows]):
         elif f == _HOLE or (f == _BRIDGE and not self._at_edge(reader, e)):
             tally.violation(seq, e.seq, way="loss", **found)
         else:
-            tally.excuse("wipe", first=int(state.run[_LOSS_SEQ]))
+            tally.excuse("wipe", [node for node in (int(records.loser[row]),) if node >= 0], int(records.lost[row]))
 
     def _is_owed(self, row: int, reader: _Reader) -> bool:
         """Whether a record has had enough copies since the reader asked all shards, or since it was acknowledged."""
@@ -745,7 +747,7 @@ def _away(statuses: Mapping[int, int]) -> int:
 
 def _blank(name: str) -> int:
     """What is known of an LSN before anything is."""
-    return -1 if name in ("seq", "since", "settled", "gone") else 0
+    return -1 if name in ("seq", "since", "settled", "gone", "lost", "loser") else 0
 
 
 _WORDS = {_HOLE: "hole", _LOSS: "loss"}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ...codes import ACKED, ACKS_ALL, ACKS_LEADER, FLUSH, LEADER, NULL
-from ...faults import WIPE, Account, enter
+from ...codes import ACKED, ACKS_ALL, ACKS_LEADER, ACKS_NONE, FLUSH, LEADER, NULL
+from ...faults import WIPE, Account, enter, fault_of
 from ...findings import Findings, excuse, report, show
 from ...kernel import part, step
 from ..configurations import majority_in
-from .destroyed import excuse_loss, lowest_safe, secure
+from .destroyed import excuse_loss, exposed_by, lowest_safe, secure
 from .rules import (
     ACKED_SURVIVES,
     COMMIT_CURRENT_TERM,
@@ -58,11 +58,11 @@ def lose(
     """An acknowledged entry is gone for good: a violation, or a line of the loss account."""
     flags = tree.flags[vertex]
     acked = tree.ack_seq[vertex]
-    entries = tree.last[vertex] - tree.base[vertex] + 1
+    entries, size = tree.last[vertex] - tree.base[vertex] + 1, tree.size[vertex]
     if flags & ACKED_ALL:
         if flags & EXPOSED:
             excuse_loss(tree, replicas, found, ACKED_SURVIVES, vertex)
-            enter(account, ACKS_ALL, acked, tree.ack_time[vertex], entries, tree.size[vertex])
+            enter(account.ledger, exposed_by(tree, vertex), ACKS_ALL, acked, tree.ack_time[vertex], entries, size)
         else:
             lost = Entry(offset=tree.base[vertex], term=tree.term[vertex])
             report(found, ACKED_SURVIVES, lost, acked)
@@ -71,10 +71,10 @@ def lose(
                 rival = cluster.committed[0] if rival == NONE else rival
                 show(found, appended_by(tree, rival, tree.committer[rival]))
                 show(found, tree.commit_seq[rival])
-    elif flags & ACKED_LEADER:
-        enter(account, ACKS_LEADER, acked, tree.ack_time[vertex], entries, tree.size[vertex])
     else:
-        enter(account, 0, acked, tree.ack_time[vertex], entries, tree.size[vertex])
+        acks = ACKS_LEADER if flags & ACKED_LEADER else ACKS_NONE
+        fault = fault_of(account.faults, acks, acked, acked, tree.base[vertex])
+        enter(account.ledger, fault, acks, acked, tree.ack_time[vertex], entries, size)
 
 
 @part

@@ -8,8 +8,8 @@ on a majority that has flushed it is safe again. Source: raft.md#exposed.
 
 from __future__ import annotations
 
-from ...codes import NULL
-from ...faults import POWER, STORAGE, WIPE
+from ...codes import FAULT_POWER, FAULT_STORAGE, FAULT_WIPE, NULL
+from ...faults import POWER, WIPE, cause_of
 from ...findings import Findings, excuse
 from ...kernel import part
 from ..configurations import majority_in
@@ -83,9 +83,15 @@ def lowest_safe(tree: Tree, vertex: int, top: int) -> int:
 
 
 @part
+def exposed_by(tree: Tree, vertex: int) -> int:
+    """The fault, by its code in column ``f``, that exposed an entry."""
+    flags = tree.flags[vertex]
+    return FAULT_WIPE if flags & EXPOSED_BY_WIPE else FAULT_POWER if flags & EXPOSED_BY_POWER else FAULT_STORAGE
+
+
+@part
 def excuse_loss(tree: Tree, replicas: Replicas, found: Findings, check: int, vertex: int) -> None:
     """``vertex`` is exposed; that it is lost is excused by what exposed it."""
-    flags = tree.flags[vertex]
-    cause = WIPE if flags & EXPOSED_BY_WIPE else POWER if flags & EXPOSED_BY_POWER else STORAGE
+    cause = cause_of(exposed_by(tree, vertex))
     node = tree.destroyer[vertex]
     excuse(found, check, cause, node, replicas.lost_seq[node], 1)

@@ -19,7 +19,6 @@ from ...codes import (
     CARRIES_STATE,
     COMMIT,
     COMPACT,
-    CRASH,
     ENDS,
     ENQUEUE,
     FAIL,
@@ -28,6 +27,7 @@ from ...codes import (
     FAULT_WIPE,
     FLUSH,
     GAP,
+    HEAL,
     INFO,
     INVOKE,
     IS_OF_CLIENT,
@@ -38,14 +38,12 @@ from ...codes import (
     OBSERVE,
     OK,
     OTHER,
-    POWER_LOSS,
     ROLE,
     ROLE_CANDIDATE,
     ROLE_LEADER,
     ROLE_LEARNER,
     START,
     STOP,
-    STORAGE_ERROR,
     TERM,
     TRIM,
     TRUNCATE,
@@ -57,14 +55,19 @@ from ...columns import Array, Columns
 from ...contract import Family, Loss, Setting
 from ...faults import (
     POWER,
-    STORAGE,
     WIPE,
     Account,
+    cause_of,
     empty_faults,
+    empty_held,
     empty_ledger,
     fault_code,
     ledger_lines,
+    note_end,
     note_fault,
+    note_heal,
+    note_leader,
+    note_state,
     with_fault_room,
 )
 from ...findings import MAX_NODES, Findings
@@ -171,9 +174,12 @@ def _scan(
             if columns.process[i] != NULL:
                 hear(tree, replicas, cluster, clients, attempts, former, doubts, found, columns, i)
             continue
+        if kind == HEAL:
+            note_heal(account.faults, seq, columns.f[i], node)
+            continue
         if kind == FAULT:
             f = columns.f[i]
-            note_fault(account.faults, seq, f, node)
+            note_fault(account.faults, account.held, seq, f, node, True)
             if f in (FAULT_WIPE, FAULT_POWER):
                 # Where no node is named it may have been any.
                 for each in range(len(replicas.tip)):
@@ -209,14 +215,19 @@ def _scan(
                 elif replicas.running[node]:
                     end_of_life(replicas, lives, node, seq)
                 replicas.running[node] = 0
+                code = fault_code(kind, columns.reason[i])
                 if kind != STOP:
-                    note_fault(account.faults, seq, fault_code(kind), node)
-                if kind in (POWER_LOSS, STORAGE_ERROR):
-                    replicas.takes[node] = POWER if kind == POWER_LOSS else STORAGE
+                    note_fault(account.faults, account.held, seq, code, node, False)
+                note_end(account.held, node, kind, seq)
+                if kind != STOP and cause_of(code) >= 0:
+                    replicas.takes[node] = cause_of(code)
             elif kind == ENQUEUE and columns.value[i] != NULL:
                 enqueue(attempts, columns.value[i], seq)
             continue
 
+        note_state(account.held, account.faults, node, columns.dirty[i], columns.flushed[i], seq)
+        if kind == LEADER and columns.term[i] != NULL:
+            note_leader(account.faults, node, columns.term[i])
         # What a node had before its first event is not known.
         first = replicas.begun[node] == NULL
         if first:
@@ -441,7 +452,7 @@ class ReplicasFold(ConfiguredFold):
         self._tree = empty_tree(voters)
         self._clients, self._attempts = empty(Clients), empty(Attempts)
         self._former, self._lives, self._doubts = empty(Former), empty(Lives), empty(Doubts)
-        self._account = Account(empty_faults(), empty_ledger())
+        self._account = Account(empty_held(), empty_faults(), empty_ledger())
         self._unreadable = False
 
     def configured(self, node: int, halves: Sequence[int] | None) -> None:
@@ -455,13 +466,14 @@ class ReplicasFold(ConfiguredFold):
 
     def run(self, columns: Columns) -> None:
         """Judge the events, each against the tree of all logs; nodes are indices."""
-        compiled, rows = self.setting.compiled, len(columns.seq)
+        compiled = self.setting.compiled
         # An append adds at most a vertex and a hidden part before it, a start and a trim such a part; so does a node
         # that goes on after its end.
         kinds = columns.kind if compiled else np.array(columns.kind, dtype=np.int8)
         growing = np.count_nonzero(_GROWS[kinds]) + np.count_nonzero(self._replicas.down > 0)
         self._tree = with_room(self._tree, 2 * int(growing), compiled)
-        self._account = self._account._replace(faults=with_fault_room(self._account.faults, rows))
+        faults = with_fault_room(self._account.faults, int(np.count_nonzero(among(kinds, (FAULT, *ENDS)))))
+        self._account = self._account._replace(faults=faults)
         self._make_room(columns, kinds, compiled)
         _scan.form(compiled)(
             columns,
@@ -667,7 +679,7 @@ _DIVIDED = "node {node} answered a read of which another node gave something"
 _OUTSIDE = "node {node} answered, which is no voter and recorded nothing"
 _ELSEWHERE = "clients use this log, and nodes recorded what they did of others alone"
 _ASKS, _TELLS = (INVOKE,), (OK, FAIL, INFO, OBSERVE)
-_CUTS = (START, CRASH, POWER_LOSS, STORAGE_ERROR)
+_CUTS = (START, *ENDS)
 
 FAMILY = Family(
     "replicas",
