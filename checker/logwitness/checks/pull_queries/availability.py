@@ -146,7 +146,7 @@ class AvailabilityFold(QueryFold):
         found = self.plain(columns, {})
         columns = columns._replace(time=rising(columns.time, self._now) if found is None else found.time)
         self._beats.append(_Beats(*(getattr(columns, name) for name in _Beats._fields)))
-        some: Array = _IS_FEW[columns.kind]
+        some: Array = _IS_FEW.take(columns.kind)
         ended: Iterator[tuple[int, Array]] = iter(())
         if found is not None:
             some, ended = some & ~found.events, iter(found.ended)

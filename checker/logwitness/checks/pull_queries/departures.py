@@ -133,7 +133,7 @@ class DepartureFold(ServerFold):
         decisions = self._decisions(columns)
         names = ("seq", "time", "kind", "node", "f", "epoch", "value")
         done = 0
-        for seq, time, kind, node, f, epoch, value in columns.rows(np.flatnonzero(_IS_FEW[columns.kind]), *names):
+        for seq, time, kind, node, f, epoch, value in columns.rows(np.flatnonzero(_IS_FEW.take(columns.kind)), *names):
             if kind in (FAULT, HEAL) and f != self._clock:
                 continue
             end = int(np.searchsorted(decisions.seq, seq))
@@ -152,7 +152,7 @@ class DepartureFold(ServerFold):
         self._now = int(columns.time[-1])
 
     def _decisions(self, columns: Columns) -> _Decisions:
-        which = np.flatnonzero(_IS_DECISION[columns.kind])
+        which = np.flatnonzero(_IS_DECISION.take(columns.kind))
         seq, time, node, peer, kind = (
             getattr(columns, name)[which] for name in ("seq", "time", "node", "peer", "kind")
         )

@@ -60,7 +60,7 @@ class LivesFold:
                         self._tally.violation(self._over[node], seq, node=node)
             else:
                 self._tally.unjudged += len(deeds)
-        self._asked.update(np.unique(columns.peer[_NAMES_ONE[columns.kind]]).tolist())
+        self._asked.update(np.unique(columns.peer[_NAMES_ONE.take(columns.kind)]).tolist())
 
     def _turns(self, node: int, kind: int, seq: int) -> None:
         if kind == _SERVE:

@@ -242,9 +242,12 @@ class MessageFold(QueryFold):
         found, self._found = sorted(self._found, key=lambda each: each.events[-1], reverse=True), []
         nodes = [*{each.node for each in found} | self._ends.waited_for()]
         kinds = columns.kind
-        clocks = _IS_OF_CLOCK[kinds] & (columns.f == self._clock)
-        which = np.flatnonzero(_IS_TURN[kinds] | clocks | (_IS_SIGN[kinds] & np.isin(columns.node, nodes)))
-        states = np.flatnonzero(_IS_STATED[kinds])
+        clocks = _IS_OF_CLOCK.take(kinds) & (columns.f == self._clock)
+        some = _IS_TURN.take(kinds) | clocks
+        if nodes:
+            some |= _IS_SIGN.take(kinds) & np.isin(columns.node, nodes)
+        which = np.flatnonzero(some)
+        states = np.flatnonzero(_IS_STATED.take(kinds))
         stated = _Stated(*(getattr(columns, name)[states] for name in _Stated._fields))
         for seq, kind, node, stamp in columns.rows(which, "seq", "kind", "node", "stamp"):
             while found and found[-1].events[-1] < seq:
@@ -286,7 +289,7 @@ class MessageFold(QueryFold):
 
     def _beats(self, columns: Columns) -> None:
         """Heartbeats, and who heard them; they have nothing to do with what else is said."""
-        which = np.flatnonzero(_IS_BEAT[columns.kind])
+        which = np.flatnonzero(_IS_BEAT.take(columns.kind))
         names = ("seq", "kind", "node", "peer", "stamp")
         seq, kind, node, peer, stamp = (getattr(columns, name)[which] for name in names)
         _, other, sent = self._nodes.of(node, peer)

@@ -295,7 +295,7 @@ class ServerFold:
 
         ``plain`` tells those that are left out.
         """
-        some = wanted[columns.kind] if plain is None else wanted[columns.kind] & ~plain
+        some = wanted.take(columns.kind) if plain is None else wanted.take(columns.kind) & ~plain
         self.which, read = np.flatnonzero(some), {"seq", "kind", *self.reads}
         which = self.which
         held: Iterator[Any] = (
