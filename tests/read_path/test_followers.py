@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from test_shard_driver import READER, SEQUENCER, configured, until
 
 from loghistory import HybridClock
-from quorumlog.cluster.log_client import Log
+from quorumlog.cluster.log_client import Log, UnreachableError
 from quorumlog.node.connection import Connection
 from quorumlog.node.framing import Hello
 from quorumlog.node.framing import Role as HelloRole
@@ -20,7 +20,7 @@ from quorumlog.node.supervised import Supervised
 from quorumlog.read_path import events as e
 from quorumlog.read_path.core import make_core
 from quorumlog.read_path.event_log import LogRecord, Word
-from quorumlog.read_path.internal_log import Logged
+from quorumlog.read_path.internal_log import CleanEpoch, Logged
 from quorumlog.read_path.process.calls import CALLS, AppendRecord, AskState, TrimLog
 from quorumlog.read_path.process.driver import Place
 from quorumlog.read_path.process.internal import FORM, LOG, Internal
@@ -235,5 +235,45 @@ def test_a_reader_is_gone_when_its_last_connection_is() -> None:
         await until(lambda: len(heard.told) == 3)
         assert heard.told == ["opened", "opened", "gone"]
         await port.close()
+
+    played(body)
+
+
+class LosesTheFirst(OneByOne):
+    """An append that nobody has heard of: it fails, and the next one does not."""
+
+    failed = False
+
+    async def append(self, records: Sequence[Any]) -> int:
+        """Fail once."""
+        if not self.failed:
+            self.failed = True
+            raise UnreachableError("nobody leads")
+        return await super().append(records)
+
+
+def test_what_was_lost_on_its_way_to_the_log_is_appended_again_once() -> None:
+    async def body() -> None:
+        kept: list[Any] = []
+        internal = Internal(LosesTheFirst(kept), (0,), 2, 0.001, Heard())
+        for word in (Word.REBUILD, Word.ABORT):  # what is asked for again while it waits is the same
+            internal.append("of shard 0", lambda by, number, word=word: Logged(by, number, LogRecord(word, 0)))
+        writing = asyncio.create_task(internal.write())
+        await until(lambda: kept)
+        await asyncio.sleep(0.02)
+        assert kept == [Logged(2, 1, LogRecord(Word.REBUILD, 0))]
+        writing.cancel()
+
+    played(body)
+
+
+def test_that_an_epoch_is_clean_is_said_whoever_found_it(tmp_path: Path) -> None:
+    async def body() -> None:
+        driver = sequencer_of(tmp_path, 1, [CleanEpoch(7, 1, 1)])
+        handled = list[Any]()
+        driver.core.handle = lambda now, event: handled.append(event) or []  # type: ignore[method-assign]
+        await driver.internal.catch_up()
+        assert e.CleanSet(1) in handled
+        await driver.close()
 
     played(body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -299,5 +300,61 @@ def test_over_a_link_that_is_cut_nobody_is_called(tmp_path: Path) -> None:
         reading.learn()
         await asyncio.sleep(0.2)
         assert ends == []
+
+    play(tmp_path, body, ReaderSettings())
+
+
+def test_a_reader_has_a_region_and_an_order_of_copysets_of_its_own(tmp_path: Path) -> None:
+    async def body(reading: Reading, ends: list[ShardsEnd]) -> None:
+        made = list[dict[str, Any]]()
+        regions = {shard: (region, "C", "W", "K", f"N{shard}") for shard, region in enumerate("ABC")}
+        configuration = replace(reading.configuration, locations=regions)
+
+        def seen(*args: Any, **named: Any) -> Any:  # noqa: ANN401
+            made.append(named)
+            return make_core(*args, **named)
+
+        driver = ReaderDriver(dataclasses.replace(reading.driver.place, configuration=configuration, make_core=seen))
+        driver.internal = reading.driver.internal
+        driver.asked(StartReading(1, 1, _FIRST, _LAST), Client())  # type: ignore[arg-type]
+        assert made == [{"seed": READER, "region": "ABC"[READER % 3]}]
+        await driver.close()
+
+    play(tmp_path, body, ReaderSettings())
+
+
+def test_what_is_said_to_another_stream_is_not_recorded_as_heard(tmp_path: Path) -> None:
+    async def body(reading: Reading, ends: list[ShardsEnd]) -> None:
+        reading.start(2)
+        reading.learn()
+        await until(lambda: ends)
+        ends[0].say(m.Started(1, 0, 1, m.Answer.OK), m.Started(2, 0, 1, m.Answer.OK), hello=True)
+        await until(lambda: reading.written("stream_started"))
+        assert [event.op for event in reading.written("stream_started")] == [2]
+
+    play(tmp_path, body, ReaderSettings())
+
+
+def test_a_shard_of_another_cluster_is_not_heard(tmp_path: Path) -> None:
+    async def body(reading: Reading, ends: list[ShardsEnd]) -> None:
+        reading.start(1)
+        reading.learn()
+        await until(lambda: ends)
+        hello = Hello(HelloRole.NODE, 0, b"76543210").encode()
+        ends[0]._transport.write(hello + MESSAGES.encode(HybridClock().tick(), [m.Started(1, 0, 1, m.Answer.OK)]))
+        await until(lambda: ends[0].closed)
+        assert ends[0].closed
+        assert reading.written("stream_started") == []
+
+    play(tmp_path, body, ReaderSettings())
+
+
+def test_the_questions_of_a_stream_end_with_it(tmp_path: Path) -> None:
+    async def body(reading: Reading, ends: list[ShardsEnd]) -> None:
+        reading.start(1)
+        (asking,) = reading.driver._asking
+        reading.start(2)
+        await until(lambda: asking.done())
+        assert asking.cancelled()
 
     play(tmp_path, body, ReaderSettings())

@@ -202,3 +202,11 @@ def test_a_shard_that_was_started_before_and_finds_nothing_has_lost_its_data(tmp
     disk = FileDisk(tmp_path / "disk")
     assert stored(disk, 1) == []
     disk.close()
+
+
+def test_a_seal_that_no_file_has_is_missing(tmp_path: Path) -> None:
+    """Also one that a wiped shard was given when it was back (read-path.md#sealed-when-back)."""
+    intact, lost = (("takes_part", {"f": "shard", "reason": reason}) for reason in ("intact", "lost"))
+    for events, missing in (((intact, ("seal", {"epoch": 1})), 2), ((intact, ("seal", {"epoch": 2}), lost), 2)):
+        path = history(tmp_path / f"node-0.{len(events)}.jsonl", *events)
+        assert missing_changes([path], contents(Change(intact=True, sealed=2))) == [("seal", {"epoch": missing})]

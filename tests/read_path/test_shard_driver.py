@@ -8,28 +8,30 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from loghistory import HybridClock
 from quorumlog.cluster.log_client import Log, LogPlace
 from quorumlog.durations import MILLISECOND
-from quorumlog.events import SetTimer, TimerFired
+from quorumlog.events import Note, SetTimer, TimerFired
 from quorumlog.node.connection import Connection
 from quorumlog.node.framing import Hello
 from quorumlog.node.framing import Role as HelloRole
 from quorumlog.node.framing import frame as as_frame
-from quorumlog.node.recording import HistoryFile, NoHistory, find_history, whole_events
+from quorumlog.node.recording import HistoryFile, NoHistory, find_history, history_path, whole_events
 from quorumlog.node.supervised import Supervised
 from quorumlog.node.supervision import STOPPED
 from quorumlog.read_path import messages as m
 from quorumlog.read_path.core import Role, make_core
 from quorumlog.read_path.event_log import LogRecord, Word
-from quorumlog.read_path.events import NodesetsLearned, StatusesLearned
+from quorumlog.read_path.events import Change, NodesetsLearned, StatusesLearned
 from quorumlog.read_path.internal_log import Activation, Logged
 from quorumlog.read_path.nodeset import Nodeset
 from quorumlog.read_path.process.calls import MESSAGES
@@ -41,6 +43,7 @@ from quorumlog.read_path.process.process import PathProcess
 from quorumlog.read_path.process.shards import CHANGES, RECORDS, ShardDriver, stored
 from quorumlog.read_path.records import new_copy
 from quorumlog.read_path.rules import lsn_of
+from quorumlog.read_path.wire import framed
 from quorumlog.storage.disk import FlushFailed, StorageError, SyncPoint
 from quorumlog.storage.files import FileDisk
 
@@ -395,5 +398,127 @@ def test_a_process_serves_nobody_before_it_has_read_the_log_that_all_follow(tmp_
             await asyncio.open_connection("127.0.0.1", port)
         process.end(STOPPED)
         await running
+
+    asyncio.run(asyncio.wait_for(body(), 20))
+
+
+class Steps:
+    """A core that does what it is given, and notes it: a message to itself comes behind all that is under way."""
+
+    def __init__(self, driver: Any) -> None:  # noqa: ANN401
+        self.driver, self.done = driver, list[Any]()
+
+    def handle(self, now: int, event: Any) -> list[Any]:  # noqa: ANN401
+        """Take an event; the timer "first" causes another one in the middle of its effects."""
+        self.done.append(event)
+        if event != TimerFired("first"):
+            return []
+        self.driver._perform[m.Stop] = lambda _: self.driver.handle(TimerFired("second"))
+        self.driver._perform[m.Start] = lambda _: self.done.append("the rest of the first")
+        return [m.Stop(1), m.Start(1, 1, 1, 1, 1, None)]
+
+
+def test_what_an_effect_causes_at_once_comes_behind_the_other_effects(tmp_path: Path) -> None:
+    async def body(shard: Shard) -> None:
+        steps = shard.driver.core = Steps(shard.driver)  # type: ignore[assignment]
+        shard.driver.handle(TimerFired("first"))
+        assert steps.done == [TimerFired("first"), "the rest of the first", TimerFired("second")]
+
+    play(tmp_path, body)
+
+
+def test_a_step_is_recorded_as_one_moment(tmp_path: Path) -> None:
+    async def body(shard: Shard) -> None:
+        clock, begun = shard.driver.history.clock, list[int]()
+
+        def slow(now: int, event: Any) -> list[Any]:  # noqa: ANN401
+            begun.append(clock.wall())
+            time.sleep(0.01)
+            return [Note("seal", {"epoch": 1}), Note("seal", {"epoch": 2})]
+
+        shard.driver.core.handle = slow  # type: ignore[method-assign]
+        shard.driver.handle(TimerFired("any"))
+        await until(lambda: "seal" in shard.written())
+        found = find_history(shard.file)
+        assert found is not None
+        assert all(event.time <= begun[0] for event in whole_events(found) if event.kind == "seal")
+
+    play(tmp_path, body)
+
+
+def test_a_driver_that_is_closed_handles_nothing_more(tmp_path: Path) -> None:
+    async def body(shard: Shard) -> None:
+        shard.disk.may_sync.release(100)
+        await shard.driver.close()
+        handled = list[Any]()
+        shard.driver.core.handle = lambda now, event: handled.append(event) or []  # type: ignore[method-assign]
+        shard.driver.handle(TimerFired("late"))
+        assert handled == []
+
+    play(tmp_path, body)
+
+
+def test_a_change_that_cannot_be_written_is_not_synced(tmp_path: Path) -> None:
+    async def body(shard: Shard) -> None:
+        def full(path: str, data: bytes) -> int:
+            raise StorageError("no space left")
+
+        shard.disk.append = full  # type: ignore[method-assign,assignment]
+        shard.store(1)
+        assert shard.failures == ["no space left"]
+        assert shard.driver._due_tickets == []
+
+    play(tmp_path, body)
+
+
+def test_what_is_shipped_on_no_connection_is_recorded_all_the_same(tmp_path: Path) -> None:
+    """A reader that has gone meanwhile may have had it: what was shipped is in the record of who ships."""
+
+    async def body(shard: Shard) -> None:
+        shard.disk.may_sync.release(2)
+        shard.driver.opened(READER, Told(shard.written))
+        shard.store(1)
+        await until(lambda: shard.stored)
+        lsn = lsn_of(1, 1)
+        shard.driver.received(SEQUENCER, [m.Release(1, lsn)])
+        del shard.driver.lines[READER]
+        shard.driver.received(READER, [m.Start(1, 1, lsn, lsn, lsn, None)])
+        await until(lambda: "ship" in shard.written())
+        assert "ship" in shard.written()
+
+    play(tmp_path, body)
+
+
+def test_a_line_on_which_too_much_waits_is_given_up() -> None:
+    async def body() -> None:
+        connection = Told(list)
+        line = Line(connection, READER, HybridClock(), lambda: {READER})
+        line.hand_over([m.Stop(1)] * 4096)
+        assert connection.refused == []
+        line.hand_over([m.Stop(1)])
+        assert connection.refused == ["more than 4096 messages wait"]
+
+    asyncio.run(body())
+
+
+def test_what_a_life_before_could_not_record_is_recorded_first(tmp_path: Path) -> None:
+    """A change is on the disk when the process is killed, and in no history."""
+
+    async def body() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        (tmp_path / "history").mkdir()
+        at = replace(configured(port, str(tmp_path / "disk")), history=str(tmp_path / "history"))
+        for life in range(2):
+            running = asyncio.create_task((process := PathProcess(at, None)).run())
+            await asyncio.sleep(0.1)
+            process.end(STOPPED)
+            await running
+            with (tmp_path / "disk" / CHANGES).open("ab") as file:
+                file.write(framed(Change(copy=new_copy(lsn_of(1, life + 1), (0,), b"12345678"))))
+        found = find_history(history_path(tmp_path / "history", 0, 1))
+        assert found is not None
+        events = [*whole_events(found)]
+        assert [(event.kind, event.offset) for event in events][:2] == [("copy", lsn_of(1, 1)), ("takes_part", None)]
 
     asyncio.run(asyncio.wait_for(body(), 20))
