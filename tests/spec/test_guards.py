@@ -58,6 +58,7 @@ LARGER = {
     "ReadOneEpoch.Sends: flight[s] = None": "read-on-its-way-two",
     'ReadOneEpoch.List: reader.mode = "scd"': "read-progress-scd-down",
     "ReadOneEpoch.List: s \\notin reader.joined": "read-progress-scd-down",
+    "ReadOneEpoch.Empty: MayBeEmpty(status)": "read-one-copy",
     "Recovery.Mutate: TakesRun(s, r)": "recovery-two-runs",
     "Recovery.Purge: Purged(@[n], r)": "recovery-overtaken",
     "Rebuilding.Away: s \\in Up": "rebuilding-two-leave",
