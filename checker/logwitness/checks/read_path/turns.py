@@ -124,6 +124,9 @@ class _Event(NamedTuple):
     incarnation: int
 
 
+_NOWHERE = np.zeros(0, np.int64)
+
+
 class _Known(NamedTuple):
     """A number, and the event that said it."""
 
@@ -133,10 +136,9 @@ class _Known(NamedTuple):
 
 @dataclass(slots=True)
 class _Closed:
-    """A connection that was closed, and up to which place of the present piece nothing was heard on it since."""
+    """A connection that was closed by an event, and whether something was heard on it since."""
 
     seq: int
-    quiet_to: int
     found: bool = False
 
 
@@ -170,8 +172,9 @@ class TurnsFold:
         self._versions = 0
         self._recovered: dict[int, int] = {}  # by epoch: the lowest LSN above which a recovery read it
         self._sequencers: set[int] = set()
+        self._closed = False  # some connection was
         self._cut_off = False  # a sequencer was, which may have lost that it had recovered something
-        self._arrivals: Ints | None = None  # in the present piece, once they are looked for
+        self._arrivals: dict[int, Ints] | None = None  # by stream, in the present piece, once they are looked for
         self._releases: dict[int, int] = {}  # by epoch: the event of its first release
 
     def feed(self, columns: Columns) -> None:
@@ -189,15 +192,12 @@ class TurnsFold:
                 self._delivers(columns, e.op, own[e.op], place)
             if e.kind in _BY_READER:
                 self._reads(e)
-            if e.kind == _CLOSED:
-                self._closes(e, place)
-            elif e.kind == _START:
+            if e.kind == _START:
                 self._hears_nothing(columns, e.op, e.peer, place)
             self._on[e.kind](self, e)
-        for op, stream in self._streams.items():
-            for peer in stream.closed:
+        for op in self._arrived(columns) if self._closed else ():
+            for peer in self._streams[op].closed if op in self._streams else ():
                 self._hears_nothing(columns, op, peer, len(columns.kind))
-                stream.closed[peer].quiet_to = 0
         for op, places in own.items():
             self._delivers(columns, op, places, len(columns.kind))
 
@@ -307,11 +307,19 @@ class TurnsFold:
             if e.node != stream.node:
                 self._asks.violation(stream.begun, e.seq, way="reader", node=e.node, op=e.op, asked=stream.node)
 
-    def _closes(self, e: _Event, place: int) -> None:
+    def _closes(self, e: _Event) -> None:
         stream = self._streams.get(e.op)
         if stream is not None and e.peer not in stream.closed:
             self._asks.judged += 1
-            stream.closed[e.peer] = _Closed(e.seq, place)
+            self._closed = True
+            stream.closed[e.peer] = _Closed(e.seq)
+
+    def _arrived(self, columns: Columns) -> dict[int, Ints]:
+        """Where something arrived in this piece, by stream."""
+        if self._arrivals is None:
+            places = np.flatnonzero(among(columns.kind, _ARRIVALS))
+            self._arrivals = dict(groups(columns.op[places], places))
+        return self._arrivals
 
     def _hears_nothing(self, columns: Columns, op: int, peer: int, before: int) -> None:
         """Nothing arrives from a shard, before a place, since the connection to it was closed."""
@@ -319,14 +327,12 @@ class TurnsFold:
         closed = None if stream is None else stream.closed.get(peer)
         if closed is None or closed.found:
             return
-        if self._arrivals is None:
-            self._arrivals = np.flatnonzero(among(columns.kind, _ARRIVALS))
-        since, to = np.searchsorted(self._arrivals, (closed.quiet_to, before))
-        places = self._arrivals[since:to]
-        of_both = places[(columns.op[places] == op) & (columns.peer[places] == peer)]
-        if len(of_both):
+        own = self._arrived(columns).get(op, _NOWHERE)
+        places = own[np.searchsorted(columns.seq[own], closed.seq) : np.searchsorted(own, before)]
+        from_it = places[columns.peer[places] == peer]
+        if len(from_it):
             closed.found = True
-            heard = int(columns.seq[of_both[0]])
+            heard = int(columns.seq[from_it[0]])
             self._asks.violation(closed.seq, heard, way="closed", rests_on=(Kind.STREAM_START,), op=op, peer=peer)
 
     def _rewinds(self, e: _Event) -> None:
@@ -387,7 +393,7 @@ class TurnsFold:
         _START: _asks_shard,
         _STARTED: _is_answered,
         _REWIND: _rewinds,
-        _CLOSED: lambda *_: None,
+        _CLOSED: _closes,
         _SETTINGS: lambda *_: None,
         _METADATA: _knows,
         _PURGE: _purges,
