@@ -71,7 +71,10 @@ BESIDE: dict[str, tuple[Collection[str], str]] = {
         ("copy", "fault", "stream_heard"),
         "that it was owed once: it had copies, and a disk was lost; and what bridge records there were",
     ),
-    "recovered-copies-agree": (("copy", "recover"), "the copies that the sentence names, by LSN and shard, or none"),
+    "recovered-copies-agree": (
+        ("copy", "recover", "crash"),
+        "the copies that the sentence names, by LSN and shard, or none; and that what the nodes recorded is whole",
+    ),
     "rebuilt-is-replicated": (
         ("copy", "event_log", "purge"),
         "the statuses before; that it had enough copies, and that the one who had it became empty",

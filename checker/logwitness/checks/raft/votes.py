@@ -85,8 +85,8 @@ HISTORIES = """
 == votes-go-to-complete-logs holds
 # A later term counts for more than a longer log. Of the last vote nobody knows by which log it was given.
 config voters=1,2,3
-n1 start
-n2 start
+n1 start dirty=4
+n2 start dirty=9
 n3 start
 n1 term 3
 n1 role candidate
@@ -98,8 +98,8 @@ n3 vote 1
 
 == votes-go-to-complete-logs violated
 config voters=1,2,3
-n1 start
-n2 start
+n1 start dirty=4
+n2 start dirty=5
 n1 term 3
 n1 role candidate
 * n1 vote 1 offset=4 entry_term=2
