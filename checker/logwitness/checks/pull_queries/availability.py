@@ -22,7 +22,7 @@ from ..codes import FAIL, FAULT, HEAL, INFO, INVOKE, NO_NODE, OK, PHASE, code, l
 from ..columns import Array, Columns
 from ..contract import Check, Family, Setting, Verdicts
 from .plain_queries import READS, QueryFold
-from .protocol import PULL_QUERIES, Finished, Queries, Query, Server, View, rising, said
+from .protocol import EARLIEST, PULL_QUERIES, Finished, Queries, Query, Server, View, rising, said
 from .routing import EXHAUSTED, NO_VALID_HOST, NOT_READY, partitions_asked, scan
 
 CHECK = Check(
@@ -94,18 +94,14 @@ class _Beats(NamedTuple):
 _NO_BEATS = _Beats(*(np.zeros(0, dtype=np.int64) for _ in _Beats._fields))
 
 
-_EARLIEST = -(1 << 62)
-"""A time before all others."""
-
-
 @dataclass(slots=True)
 class _Host:
     """What disturbs a node, and since when nothing does, or nothing but its links; whom it has listed, and when."""
 
     faults: Counter[int] = field(default_factory=Counter)
-    since: int = _EARLIEST
-    ran: int = _EARLIEST
-    served: int = _EARLIEST
+    since: int = EARLIEST
+    ran: int = EARLIEST
+    served: int = EARLIEST
     running: bool = False
     listed: dict[int, int] = field(default_factory=dict)
 
@@ -136,7 +132,7 @@ class AvailabilityFold(QueryFold):
         self._queries: Queries[int] = Queries()  # the text
         self._open: dict[int, _Open] = {}
         self._beats: list[_Beats] = []
-        self._now, self._last = _EARLIEST, 0
+        self._now, self._last = EARLIEST, 0
         self._of_links = frozenset(map(setting.words.code, _OF_LINKS))
 
     def feed(self, columns: Columns) -> None:

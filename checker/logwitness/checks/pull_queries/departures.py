@@ -21,7 +21,7 @@ from loghistory.schema import END_KINDS, Kind
 from ..codes import FAULT, HEAL, NO_NODE, code, lookup
 from ..columns import Array, Columns
 from ..contract import Check, Family, Setting
-from .protocol import PULL_QUERIES, Assigned, ServerFold, rising, said
+from .protocol import EARLIEST, PULL_QUERIES, Assigned, ServerFold, rising, said
 from .skimming import Cells, Nodes, no_rows, with_rows
 
 CHECK = Check(
@@ -115,7 +115,7 @@ class DepartureFold(ServerFold):
         super().__init__(setting)
         self._tally = self._tallies[CHECK.id]
         self._clock = setting.words.code("clock")
-        self._now = 0
+        self._now = EARLIEST
         self._decided = False
         self._nodes = Nodes(compiled=setting.compiled)
         self._pairs = no_rows(_Pairs, compiled=True)

@@ -209,6 +209,10 @@ _OFTEN = 2048
 _again = lru_cache(maxsize=1 << 15)(_read)
 
 
+EARLIEST = -(1 << 62)
+"""Before all times."""
+
+
 def rising(times: Ints, before: int) -> Ints:
     """Times that never fall, as those before: a clock that went back tells nothing, and `time-goes-forward` says so."""
     if len(times) and times[0] >= before and (times[1:] >= times[:-1]).all():

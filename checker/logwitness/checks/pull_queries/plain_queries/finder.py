@@ -23,7 +23,7 @@ from ...columns import Array, Columns, Ints, read_only
 from ...contract import Setting
 from ...hashing import Table, empty_table, place_of, roomy
 from ...words import Words
-from ..protocol import Hosts, ServerFold, rising
+from ..protocol import EARLIEST, Hosts, ServerFold, rising
 from ..skimming import FEW, NOWHERE
 from .loop import IS_OF_QUERY, IS_TURN, look
 from .overwritten import overwritten
@@ -106,7 +106,7 @@ class PlainQueries:
         self._reading = Reading(words)
         self._began = np.zeros(FEW, np.int64)
         self._assigned: dict[int, int] = {}  # by node: the text
-        self._now = 0
+        self._now = EARLIEST
         self._most = 0
         self._logs = Logs(*(np.zeros(0, np.int64) for _ in Logs._fields))
         self._reports = _reports(0)
