@@ -448,7 +448,7 @@ def test_what_a_follower_is_said_to_answer_is_undecided() -> None:
     assert "is not seen to have led" in str(outcomes["answered-by-who-acted"].reason)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", PLANTS)
 def test_the_check_notices_what_is_planted(name: str) -> None:
     plant, expected = PLANTS[name]

@@ -192,6 +192,7 @@ def test_what_fails_is_undecided_and_named(verdict: dict[str, Any]) -> None:
         assert (checks[id_]["verdict"], checks[id_]["reason"], checks[id_]["judged"]) == ("undecided", reason, 0)
 
 
+@pytest.mark.slow
 def test_all_others_are_judged_as_without_them(verdict: dict[str, Any]) -> None:
     alone = json.loads(_run(Path(), "check", "--json", str(RUNS / "reference-jsonl")).stdout)
     mine = {each["id"]: each for each in verdict["checks"]}

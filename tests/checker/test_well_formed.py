@@ -309,6 +309,7 @@ def _played(seed: int, configuration: RaftConfiguration) -> pa.Table:
     return sink.table
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "seeds",
     [

@@ -12,7 +12,7 @@ from loghistory import open_run
 
 RUNS = Path(__file__).resolve().parents[2] / "histories" / "runs"
 RECORDED = sorted(manifest.parent for manifest in RUNS.glob("*/*/manifest.json"))
-LARGE = 50_000
+LARGE = 30_000
 """Bytes of a run from which on it is left out of `make quick`."""
 
 

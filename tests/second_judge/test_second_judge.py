@@ -124,6 +124,7 @@ def test_every_check_has_a_twin() -> None:
     assert {check.id for family in house_families() for check in family.checks} == {*TWINS}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", all_cases(), ids=lambda case: f"{case.place}-{case.check}")
 def test_small_histories(case: Case) -> None:
     nodes = sorted({row["node"] for row in case.rows if "node" in row})

@@ -81,6 +81,7 @@ def test_priorities_spread_the_leaders_over_the_processes() -> None:
     assert [leader.number for leader in leaders if leader is not None] == [0, 1, 2, 0, 1, 2]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mutant", ["commit-counts-dirty", "acks-all-at-own-flush"])
 def test_what_breaks_a_group_is_found(mutant: str) -> None:
     assert mutant in MUTANTS

@@ -118,7 +118,7 @@ HARD = 16
 LATER = [pytest.mark.long(16), pytest.mark.timeout(3600)]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     "mutant",
     [
@@ -295,6 +295,7 @@ def test_a_livelock_rejects_a_run_and_says_what_repeats(
         assert "livelock" in CliRunner().invoke(simulate, shown).output
 
 
+@pytest.mark.slow
 def test_a_step_without_an_end_is_a_livelock(monkeypatch: pytest.MonkeyPatch) -> None:
     def handle(core: RaftCore, now: int, event: Event) -> list[Effect]:
         while core:
