@@ -72,7 +72,7 @@ BESIDE: dict[str, tuple[Collection[str], str]] = {
         "that it was owed once: it had copies, and a disk was lost; and what bridge records there were",
     ),
     "recovered-copies-agree": (
-        ("copy", "recover", "crash"),
+        ("copy", "recover", "crash", "release"),
         "the copies that the sentence names, by LSN and shard, or none; and that what the nodes recorded is whole",
     ),
     "rebuilt-is-replicated": (

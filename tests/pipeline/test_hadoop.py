@@ -28,6 +28,7 @@ def without_places(found: dict[str, list[dict[str, Any]]], place: str) -> dict[s
     return {table: sorted(pairs) for table, pairs in result.items()}
 
 
+@pytest.mark.long
 def test_both_are_behind_hadoop(behind_hadoop: tuple[str, Path], tmp_path: Path, audited: Auditor) -> None:
     uri, place = behind_hadoop
     for name in ("reference-default", "mutant-vote-twice"):

@@ -196,7 +196,7 @@ def test_hundreds_of_simulated_servers(first: int) -> None:
 @pytest.mark.slow
 def test_simulated_streams() -> None:
     """A few of the settings and of the mutants of the read path."""
-    agree(range(2, 16, 7), copies=1, play=simulated_streams)
+    agree(range(2, 16, 13), copies=1, play=simulated_streams)
 
 
 @pytest.mark.long(1)

@@ -30,6 +30,7 @@ def changed(trace: Trace, kind: str, column: int, by: int, part: float) -> Trace
     return replace(trace, events=[*trace.events[:at], tuple(event), *trace.events[at + 1 :]])
 
 
+@pytest.mark.long
 def test_traces_that_forget_are_judged_alike(tools: Toolchain, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = recorded("reference-default")
     faults = [
