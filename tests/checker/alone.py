@@ -68,16 +68,17 @@ BESIDE: dict[str, tuple[Collection[str], str]] = {
     "targets-may-answer": (("changelog",), "of which epoch the takeover is among the offsets passed"),
     "acknowledged-not-lost": (("copy", "purge"), "the copies that it had, where the system has deleted them since"),
     "bridge-hides-nothing": (
-        ("copy", "fault", "stream_heard"),
-        "that it was owed once: it had copies, and a disk was lost; and what bridge records there were",
+        ("copy", "fault", "purge", "stream_heard"),
+        "that it was owed once: it had copies, and a disk was lost; what was purged, and what bridges there were",
     ),
     "recovered-copies-agree": (
         ("copy", "recover", "crash", "release"),
         "the copies that the sentence names, by LSN and shard, or none; and that what the nodes recorded is whole",
     ),
     "rebuilt-is-replicated": (
-        ("copy", "event_log", "purge"),
-        "the statuses before; that it had enough copies, and that the one who had it became empty",
+        ("copy", "crash", "event_log", "purge"),
+        "the statuses before; that it had enough copies, and that the one who had it became empty; and that what the "
+        "nodes recorded is whole",
     ),
     "replication-property-holds": (("copy", "acknowledge"), "what was stored, or acknowledged, in front and behind"),
     "recovery-settles-all": (("seal", "copy"), "all that a recovery read and stored: something is not among it"),
