@@ -209,7 +209,7 @@ def _verdicts(package: Path, *options: str) -> Mapping[str, Any]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("options", [(), pytest.param(("--compiled", "--large"), marks=pytest.mark.long(0))])
 def test_no_verdict_depends_on_the_order_of_kinds(tmp_path: Path, options: tuple[str, ...]) -> None:
     """Codes follow from the order in which kinds are declared: with another order everything is judged the same."""

@@ -71,7 +71,7 @@ def test_raft_safety(step: str) -> None:
     assert [(result.name, result.answer, result.counterexample) for result in results if not result.ok] == []
 
 
-@pytest.mark.parametrize("name", LARGE)
+@pytest.mark.parametrize("name", [LARGE[0], *(pytest.param(name, marks=pytest.mark.long) for name in LARGE[1:])])
 def test_the_claims_of_a_large_proof(name: str) -> None:
     results = prove([name], REFERENCE)
     assert not any("/twin/" in result.name for result in results)
