@@ -209,8 +209,13 @@ def _verdicts(package: Path, *options: str) -> Mapping[str, Any]:
     return found
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("options", [(), pytest.param(("--compiled", "--large"), marks=pytest.mark.long(0))])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param((), marks=pytest.mark.long),
+        pytest.param(("--compiled", "--large"), marks=[pytest.mark.long, pytest.mark.night]),
+    ],
+)
 def test_no_verdict_depends_on_the_order_of_kinds(tmp_path: Path, options: tuple[str, ...]) -> None:
     """Codes follow from the order in which kinds are declared: with another order everything is judged the same."""
     usual = _verdicts(Path(loghistory.__file__).parent, *({*options} - {"--compiled"}))
