@@ -118,20 +118,22 @@ class RunSource:
         chosen = None if kinds is None else frozenset(str(Kind(kind)) for kind in kinds)
         aside: Quarantine = Lenient(self._quarantine) if self._lenient else Strict()
         self._set_aside = aside.counts if isinstance(aside, Lenient) else Counter()
-        tally = manifest.Tally()
+        tally = None if self.manifest is None or chosen is not None else manifest.Tally()
         try:
             if self.format is Format.PARQUET:
                 looked_at = None if self._lenient else wanted
                 for batch in parquet.read(self.events, aside, looked_at, chosen, batch_rows, coded_texts=coded_texts):
-                    tally.add(batch)
+                    if tally is not None:
+                        tally.add(batch)
                     yield batch if looked_at is not None else batch.select(wanted)
             else:
                 for batch in self._lines(aside):
-                    tally.add(batch)
+                    if tally is not None:
+                        tally.add(batch)
                     some = batch if chosen is None else of_kinds(batch, chosen)
                     for start in range(0, some.num_rows, batch_rows):
                         yield some.slice(start, batch_rows).select(wanted)
-            if self.manifest is not None and not self._set_aside and chosen is None:
+            if tally is not None and self.manifest is not None and not self._set_aside:
                 tally.compare(self.manifest, self.path / manifest.FILE)
             aside.close()
         except FileNotFoundError:
