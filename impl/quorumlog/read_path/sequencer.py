@@ -61,8 +61,6 @@ class SequencerCore:
         self.nodeset: Nodeset | None = None
         self._nodesets: Mapping[int, Nodeset] = {}
         self._learned = StatusesLearned(0, {}, 0)
-        self._leaving: frozenset[int] = frozenset()
-        self._version = 0  # of the event log
         self._activating = False
         self._shown = 0  # the epoch up to which the metadata log shows nodesets
         self._next = 1
@@ -90,8 +88,8 @@ class SequencerCore:
             case CleanSet(epoch) if self.recovery is not None:
                 self._effects += self.recovery.clean_set(epoch)
                 self._recovered()
-            case StatusesLearned() if event.version >= self._version:
-                self._learned, self._leaving, self._version = event, event.leaving, event.version
+            case StatusesLearned() if event.version >= self._learned.version:
+                self._learned = event
                 if self.recovery is not None:
                     self._effects += self.recovery.statuses_changed(event)
             case NodesetsLearned(since) if len(since) > len(self._nodesets):
@@ -194,10 +192,10 @@ class SequencerCore:
         """Where a record goes: where the last one went, until the block is full or a store failed."""
         assert self.nodeset is not None
         copyset, used = self._sticky
-        if copyset and not fresh and used < self.settings.sticky and self._leaving.isdisjoint(copyset):
+        if copyset and not fresh and used < self.settings.sticky and self._learned.leaving.isdisjoint(copyset):
             self._sticky = copyset, used + 1
             return copyset
-        allowed = [shard for shard in self.nodeset.shards if shard not in self._leaving]
+        allowed = [shard for shard in self.nodeset.shards if shard not in self._learned.leaving]
         good = [shard for shard in allowed if self._avoided.get(shard, 0) <= self._now]
         key = lsn * 31 + self._now
         found = chosen(self.nodeset, self.rules, good, key) or chosen(self.nodeset, self.rules, allowed, key) or ()
@@ -249,7 +247,7 @@ class SequencerCore:
             self.released = self.lng
             self._note("release", epoch=self.epoch, offset=self.released)
         for shard in sorted({shard for nodeset in self._nodesets.values() for shard in nodeset.shards}):
-            self._effects.append(Send(shard, m.Release(self.epoch, self.released, self._version)))
+            self._effects.append(Send(shard, m.Release(self.epoch, self.released, self._learned.version)))
 
     def _trim(self, request: int, lsn: int) -> None:
         """Trim no further than is released."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from quorumlog.read_path import rules as r
 from quorumlog.read_path.events import AppendEnded
 from quorumlog.read_path.messages import Store, StoreAnswer, Stored
@@ -119,9 +121,9 @@ class KnowsOfNoLoss(SequencerCore):
     """A sequencer stores on shards that are being rebuilt, or are empty."""
 
     def _copyset(self, lsn: int, fresh: bool) -> tuple[int, ...]:
-        leaving, self._leaving = self._leaving, frozenset()
+        learned, self._learned = self._learned, replace(self._learned, leaving=frozenset())
         found = super()._copyset(lsn, fresh)
-        self._leaving = leaving
+        self._learned = learned
         return found
 
 
