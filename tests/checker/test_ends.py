@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from loghistory import SCHEMA
+from loghistory import SCHEMA, Kind
 from logwitness import Verdict, check
 from logwitness.checks import codes
 from logwitness.checks.contract import Tally
-from logwitness.checks.ends import Ends
+from logwitness.checks.ends import All, Ends
 from logwitness.checks.read_path.placement import HOLDS
 
 SERVE = codes.code(codes.Kind.TAKES_PART)
@@ -68,6 +69,18 @@ def test_what_waits_for_several_nodes_waits_for_the_last_of_them() -> None:
     assert told(tally) == (0, 0, 0)
     ends.turn(codes.POWER_LOSS, 2001, 503)
     assert told(tally) == (0, 0, 5)
+
+
+@pytest.mark.parametrize(("turn", "count"), [(codes.CRASH, (1, 0, 0)), (codes.STOP, (1, 1, 0))])
+def test_what_rests_on_a_kind_if_a_node_was_cut_off_waits_for_that(turn: int, count: tuple[int, int, int]) -> None:
+    ends, tally = waiting(0, (7, 8))
+    rests: dict[str, Any] = {"rests_on": (Kind.PURGE,), "unseen": All(frozenset({8})), "enough": All(frozenset({7, 8}))}
+    ends.wait(tally, (7, 8), 100, way="released", said={"node": 1, "lsn": "e1n1"}, **rests)
+    ends.sign(7, 500)
+    assert told(tally) == (0, 0, 0), "whether the other one was cut off is not known"
+    ends.turn(turn, 8, 501)
+    assert told(tally) == count
+    assert tally.outcome().unjudged == 1 - count[1]
 
 
 def test_who_is_gone_is_not_waited_for() -> None:

@@ -160,14 +160,17 @@ def starts_carry_the_list(history: History) -> Count:
 SHIPS = ("copy", "purge", "trim_point", "ship", "release")
 
 
-def may_be_purged(history: History, got: Event, e: Event) -> bool:
-    """Whether a shard may have purged a copy before an event, and lost that with the end of its record."""
+def kept_back(history: History, got: Event, e: Event) -> Count:
+    """A shard passes over a copy, unless it may have purged it before, and lost that with the end of its record."""
     before = history.events[: e.seq]
     ships = [b.seq for b in before if b.kind == "ship" and b.node == got.node and got.offset in shipped(b)]
     top = max((b.offset for b in before if b.kind == "release"), default=-1)
     sequencers = {b.node for b in before if b.kind == "takes_part" and b.f == "sequencer"}
     released = top >> 32 > got.offset >> 32 or lost_end(history, sequencers, e.seq, -1, SHIPS)
-    return released and lost_end(history, {got.node}, e.seq, max([got.seq, *ships]), SHIPS)
+    if released and lost_end(history, {got.node}, e.seq, max([got.seq, *ships]), SHIPS):
+        return UNJUDGED
+    unrecorded = released and not history.has("purge")
+    return JUDGED + (Count(unjudged=1, lacking=1) if unrecorded else VIOLATED)
 
 
 def ships_all_it_has(history: History) -> Count:
@@ -204,7 +207,7 @@ def ships_all_it_has(history: History) -> Count:
                     releases = (b for b in history.events[: e.seq] if b.kind == "release")
                     out = next((b.seq for b in releases if b.offset >= got.offset), -1)
                     if got.seq < max(start.seq, out):
-                        count += UNJUDGED if may_be_purged(history, got, e) else JUDGED + VIOLATED
+                        count += kept_back(history, got, e)
     return count
 
 

@@ -40,8 +40,14 @@ class _Sort(NamedTuple):
     cut: frozenset[int]  # that were
     enough: Callable[[frozenset[int]], bool]  # whether it is explained if these were; compared, if it has values
     rests_on: tuple[Kind, ...]
+    unseen: Callable[[frozenset[int]], bool]  # whether it rests on these kinds if these nodes were cut off
     sign: bool  # it takes a sign of the node, which shows it
     counted: bool  # among what is judged
+
+
+def _always(_: frozenset[int]) -> bool:
+    """Whoever was cut off."""
+    return True
 
 
 class _Found(NamedTuple):
@@ -138,6 +144,7 @@ class Ends:
         by: int = codes.NO_NODE,
         way: str = "",
         rests_on: tuple[Kind, ...] = (),
+        unseen: Callable[[frozenset[int]], bool] = _always,
         sign: bool = False,
         counted: bool = False,
         enough: Callable[[frozenset[int]], bool] = bool,
@@ -147,12 +154,13 @@ class Ends:
         They may have been cut off ``since`` an event (each, or all of them), or before they record anything more; not
         ``by`` whom the last event is recorded. ``said`` is what its sentence names; ``sign``: only a sign of the node
         shows it; ``counted``: it is among what is judged already; ``enough``: whether it is explained if some nodes
-        lost the end, where one is not. It has many parameters, since rules differ in each of these.
+        lost the end, where one is not; ``unseen``: whether it ``rests_on`` these kinds then, where it does not always.
+        It has many parameters, since rules differ in each of these.
         """
         each = since if isinstance(since, Mapping) else dict.fromkeys(nodes, since)
         cut = frozenset(node for node in nodes if self.cut_since(node, each[node]))
         going = frozenset(node for node in nodes if node not in (*cut, by) and self.goes_on(node))
-        self._keep(_Sort(tally, going, cut, enough, rests_on, sign, counted), 1, [_Found(events, way, said)])
+        self._keep(_Sort(tally, going, cut, enough, rests_on, unseen, sign, counted), 1, [_Found(events, way, said)])
 
     def sign(self, node: int, seq: int) -> None:
         """A node records something more: what it did before was not lost."""
@@ -166,8 +174,8 @@ class Ends:
 
     def _keep(self, sort: _Sort, count: int, found: list[_Found], *sign: int) -> None:
         """Judge so many things if that is decided, else let them wait."""
-        lost = sort.enough(sort.cut)
-        if lost or not sort.enough(sort.cut | sort.nodes):
+        lost, most = sort.enough(sort.cut), sort.cut | sort.nodes
+        if lost or not (sort.enough(most) or sort.unseen(most) > sort.unseen(sort.cut)):
             _judge(sort, count, found, *sign, lost=lost)
             return
         if sort not in self._waiting:
@@ -198,7 +206,8 @@ def _judge(sort: _Sort, count: int, found: list[_Found], *sign: int, lost: bool)
         tally.unjudged += count
         return
     tally.judged += 0 if sort.counted else count
+    rests_on = sort.rests_on if sort.unseen(sort.cut) else ()
     for events, way, said in found:
         shown = events + (sign if sort.sign else ())
-        tally.violation(*shown, way=way, rests_on=sort.rests_on, **said)
-    tally.more(count - len(found), sort.rests_on)
+        tally.violation(*shown, way=way, rests_on=rests_on, **said)
+    tally.more(count - len(found), rests_on)

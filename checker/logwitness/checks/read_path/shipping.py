@@ -463,15 +463,27 @@ def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class _Purged:
-    """Whether a shard may have purged something, and a sequencer released by what it did, if that is not seen."""
+class _Released:
+    """Whether something of a later epoch was released, or one of these sequencers may have done so unseen."""
 
-    shard: int
-    releasers: frozenset[int]
+    seen: bool
+    sequencers: frozenset[int]
 
     def __call__(self, cut: frozenset[int]) -> bool:
         """See `Ends.wait`."""
-        return self.shard in cut and (not self.releasers or bool(cut & self.releasers))
+        return self.seen or bool(cut & self.sequencers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Purged:
+    """Whether a shard may have purged something unseen."""
+
+    shard: int
+    released: _Released
+
+    def __call__(self, cut: frozenset[int]) -> bool:
+        """See `Ends.wait`."""
+        return self.shard in cut and self.released(cut)
 
 
 class ShippingFold(StreamFold[_Rows]):
@@ -594,17 +606,14 @@ class ShippingFold(StreamFold[_Rows]):
             lsn, row = int(lsns.order[place]), int(lsns.rows[place])
             (got,) = copied(state.held, row, (e.peer,))
             settled = epoch_of(int(state.run[_RELEASED])) > epoch_of(lsn)
-            enough = _Purged(e.peer, frozenset() if settled else frozenset(self._sequencers))
-            since = dict.fromkeys(enough.releasers, NOWHERE)
+            released = _Released(settled, frozenset() if settled else frozenset(self._sequencers))
+            since = dict.fromkeys(released.sequencers, NOWHERE)
             since[e.peer] = MAX_OFFSET if state.shown[row] >> e.peer & 1 else got
             found: dict[str, Any] = {"node": e.peer, "op": e.op, "lsn": shown(lsn)}
-            asked, released = int(state.asked.seq[start]), int(state.released[row])
-            events = (got, asked, e.seq) if got < asked else (got, asked, released, e.seq)
-            if settled or enough.releasers:
-                self._ends.wait(tally, since, *events, since=since, enough=enough, said=found)
-            else:
-                tally.judged += 1
-                tally.violation(*events, **found)
+            asked, out = int(state.asked.seq[start]), int(state.released[row])
+            events = (got, asked, e.seq) if got < asked else (got, asked, out, e.seq)
+            purge: dict[str, Any] = {"rests_on": (Kind.PURGE,), "unseen": released, "enough": _Purged(e.peer, released)}
+            self._ends.wait(tally, since, *events, since=since, said=found, **purge)
             place = _kept_back(state, start, e.peer, lsn + 1, last)
 
     def _ships(self, e: _Rows) -> None:
