@@ -7,7 +7,7 @@ from itertools import permutations
 import pytest
 from msgspec.structs import replace
 
-from quorumlog.events import Effect, Send
+from quorumlog.events import Effect, Send, SetTimer
 from quorumlog.protocol import load
 from quorumlog.read_path import messages as m
 from quorumlog.read_path.configuration import SequencerSettings
@@ -198,6 +198,35 @@ def test_a_recovery_reads_again_at_once_when_a_shard_begins_to_leave() -> None:
     effects = recovery.statuses_changed(StatusesLearned(2, statuses, 0, frozenset({2})))
     asked = [each.message for each in effects if isinstance(each, Send)]
     assert m.Digest(1, 1, 0, 2) in asked
+
+
+def test_a_recovery_reads_again_when_a_rebuilding_was_completed_between_two_versions() -> None:
+    """Who left and is back may not have what it has stored. Source: read-path.md#recovery-clean."""
+    recovery = Recovery(1, {1: NODESET}, SequencerSettings(), REFERENCE)
+    with_one_that_leaves(recovery, frozenset())
+    asked = [each.message for each in recovery.statuses_changed(replace(ALL_WELL, version=9)) if isinstance(each, Send)]
+    assert asked == []
+    effects = recovery.statuses_changed(replace(ALL_WELL, version=10, completed=1))
+    asked = [each.message for each in effects if isinstance(each, Send)]
+    assert m.Digest(1, 1, 0, 2) in asked
+
+
+def test_the_grace_period_of_a_recovery_is_not_restarted_by_what_comes() -> None:
+    """A shard that lost its data refuses to seal whenever it is asked. Source: read-path.md#recovery-digest."""
+    recovery = Recovery(1, {1: NODESET}, SequencerSettings(), REFERENCE)
+    recovery.statuses_changed(ALL_WELL)
+    recovery.begin()
+    effects: list[Effect] = []
+    for shard in HERE:
+        effects += recovery.received(shard, m.Sealed(1, m.StoreAnswer.OK, 1, {1: 0}))
+    assert recovery.grace_over() == []  # that of an attempt before
+    for shard in HERE:
+        effects += recovery.received(shard, m.DigestAnswer(1, 1, ()))
+    for _ in range(3):
+        effects += recovery.received(3, m.Sealed(1, m.StoreAnswer.REBUILDING, 0))
+    assert [each.name for each in effects if isinstance(each, SetTimer)].count("recovery grace") == 1
+    assert not any(isinstance(each.message, m.Clean) for each in effects if isinstance(each, Send))
+    assert any(isinstance(each.message, m.Clean) for each in recovery.grace_over() if isinstance(each, Send))
 
 
 def test_nothing_is_written_where_too_few_stay_that_answered() -> None:

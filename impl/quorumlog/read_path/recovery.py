@@ -33,6 +33,7 @@ class _Epoch:
     lng: int = 0
     version: int = 0  # of the event log, the newest that came with a digest
     digests: dict[int, tuple[Copy, ...]] = field(default_factory=dict)
+    waits: bool = False  # for those who have not answered, until the grace period is over
     graced: bool = False
     mutation_set: tuple[int, ...] = ()
     writes: dict[int, Copy] = field(default_factory=dict)
@@ -48,7 +49,8 @@ class _Epoch:
 class Recovery:
     """One run over ``nodesets``, those of the epochs to be recovered. ``preempted``: a later run has sealed.
 
-    Its methods return effects. ``statuses`` and ``forgotten`` are those of the event log, up to ``version``.
+    Its methods return effects. ``statuses``, ``forgotten`` and ``completed`` are those of the event log, up to
+    ``version``.
     """
 
     def __init__(self, run: int, nodesets: Mapping[int, Nodeset], settings: SequencerSettings, rules: Rules) -> None:
@@ -57,7 +59,7 @@ class Recovery:
         self.statuses: Mapping[int, int] = {}
         self.leaving: frozenset[int] = frozenset()
         self.forgotten: Mapping[int, int] = {}
-        self.version = 0
+        self.version = self.completed = 0
         self._nodesets = dict(sorted(nodesets.items()))
         self._known_good: dict[int, dict[int, int]] = {}  # by shard that is sealed
         self._epoch = _Epoch()
@@ -98,7 +100,7 @@ class Recovery:
     def grace_over(self) -> list[Effect]:
         """Whoever has not answered by now is not waited for."""
         self._effects = []
-        if not self.done and self._epoch.phase == "digest":
+        if not self.done and self._epoch.waits:
             self._epoch.graced = True
             self._go_on()
         return self._effects
@@ -106,7 +108,8 @@ class Recovery:
     def statuses_changed(self, learned: StatusesLearned) -> list[Effect]:
         """The event log says more; what is being written is begun anew (read-path.md#recovery-clean)."""
         self._effects = []
-        changed, self.statuses, self.leaving = learned.leaving != self.leaving, learned.statuses, learned.leaving
+        changed = learned.leaving != self.leaving or learned.completed != self.completed
+        self.statuses, self.leaving, self.completed = learned.statuses, learned.leaving, learned.completed
         self.forgotten, self.version = learned.forgotten, learned.version
         if not self.done:
             if changed and self._epoch.phase in ("mutate", "clean"):
@@ -234,7 +237,9 @@ class Recovery:
         if not self.rules.recovery_may_go_on(verdict, can_store):
             return
         if verdict == r.INCOMPLETE and not each.graced:
-            self._effects.append(SetTimer("recovery grace", self.settings.grace))
+            if not each.waits:
+                each.waits = True
+                self._effects.append(SetTimer("recovery grace", self.settings.grace))
             return
         writes = self._settled(self._verdict(each.digests, certain=True))
         if writes and not can_store:
