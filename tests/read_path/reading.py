@@ -44,9 +44,9 @@ def written(number: int) -> str:
 
 
 class Reading:
-    """A reader whose shards are connected and have started, and what it has done."""
+    """A reader whose shards are connected and have started, and what it has done; ``learns`` statuses first."""
 
-    def __init__(self, scenario: Mapping[str, Any], make: CoreFactory = make_core) -> None:
+    def __init__(self, scenario: Mapping[str, Any], make: CoreFactory = make_core, *, learns: bool = True) -> None:
         count = scenario.get("shards", 2)
         regions = scenario.get("regions", ["-"] * count)
         locations = {shard: (regions[shard], "-", "-", "-", f"N{shard}") for shard in range(count)}
@@ -63,7 +63,8 @@ class Reading:
         given = {ord(name) - ord("a"): status for name, status in scenario.get("statuses", {}).items()}
         self.statuses = dict.fromkeys(range(count), FULLY_AUTHORITATIVE) | given
         rebuilt, given_up = frozenset(scenario.get("rebuilt", ())), scenario.get("given_up", False)
-        self.give(StatusesLearned(0, self.statuses, 0, rebuilt=rebuilt, given_up=given_up))
+        if learns:
+            self.give(StatusesLearned(0, self.statuses, 0, rebuilt=rebuilt, given_up=given_up))
         self.give(Started())
 
     def give(self, event: Event) -> None:

@@ -11,7 +11,7 @@ from quorumlog.durations import MILLISECOND, SECOND
 from quorumlog.events import Received, TimerFired
 from quorumlog.read_path import messages as m
 from quorumlog.read_path import rules as r
-from quorumlog.read_path.events import AskStatuses, Disconnected, MetadataRead, StatusesLearned
+from quorumlog.read_path.events import AskStatuses, Disconnected, MemoryPressed, MetadataRead, StatusesLearned
 from quorumlog.read_path.nodeset import Nodeset
 
 SINGLE = {"single_copy": True}
@@ -71,6 +71,15 @@ def test_a_new_window_is_told_to_who_reads_unless_all_are_asked_anew(rewinds: bo
     assert bounds(reading) == ([] if rewinds else ["3-6"] * 2)
     if rewinds:
         assert written(rewound(reading).starts[0].high) == "6"
+
+
+def test_what_may_be_on_its_way_is_not_given_up_when_the_window_shrinks() -> None:
+    """Shards were told of the larger window (read-path.md#window)."""
+    reading = Reading({"settings": {"window": 8, "threshold": 0.0}})
+    reading.give(MemoryPressed(short=True))
+    for message in ("a1,3,4,5,6,7,8,g9-20", "b:g1", "b2,g3-20"):
+        reading.hear(message)
+    assert reading.delivered() == "1,2,3,4,5,6,7,8,D9-20"
 
 
 def test_who_starts_later_is_told_of_the_window_and_which_start_it_is_for() -> None:
@@ -165,6 +174,20 @@ def test_who_was_heard_before_a_loss_is_asked_again() -> None:
     assert reading.delivered() == ""
     rewound(reading).hear("c1")
     reading.hear("d1")
+    assert reading.delivered() == "1"
+
+
+def test_who_was_heard_before_the_first_statuses_is_asked_again() -> None:
+    """A shard was rebuilt between the answers and what the reader learns first.
+
+    Source: read-path.md#event-log-version.
+    """
+    reading = Reading({"shards": 4, "factor": 2}, learns=False)
+    for message in ("c:g1-3", "d:g1-3"):
+        reading.hear(message)
+    reading.give(StatusesLearned(4, dict.fromkeys(range(4), 0) | {0: r.AUTHORITATIVE_EMPTY}, 1))
+    assert reading.delivered() == ""
+    rewound(reading).hear("c1")
     assert reading.delivered() == "1"
 
 

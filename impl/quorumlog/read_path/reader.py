@@ -376,7 +376,8 @@ class ReaderCore(Rewinding):
             return False
         self.slid_at = self.position
         self.size = max(1, self.size // 2) if self._pressed else min(self.size + 1, self.settings.window)
-        self.high = min(self.until, self.position + self.size - 1)
+        # What lies beyond a smaller window may be on its way.
+        self.high = max(self.high, min(self.until, self.position + self.size - 1))
         self.beyond = NOWHERE
         for each in self.shards.values():
             self._mark(each.next)

@@ -47,7 +47,7 @@ class Rewinding(Stream):
             return
         known = self.logged
         changes = [(known.get(shard, r.FULLY_AUTHORITATIVE), status) for shard, status in learned.statuses.items()]
-        rewinds = self.completed >= 0 and self._rewinds(changes, learned.completed)
+        rewinds = self._rewinds(changes, learned.completed)
         self.logged, self.version, self.completed = learned.statuses, learned.version, learned.completed
         self._copysets_differ = bool(learned.rebuilt) or learned.given_up
         self._note("stream_statuses", version=self.version)

@@ -67,7 +67,7 @@ class Stream:
         self.down: set[int] = set()
         self.slow: frozenset[int] = frozenset()
         self.logged: Mapping[int, int] = {}
-        self.version, self.completed = 0, -1
+        self.version, self.completed = 0, 0
         self.answers_version = 0  # the newest that came with an accepted answer
         self.ended = False
         self.now = 0
