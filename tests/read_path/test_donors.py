@@ -114,6 +114,19 @@ def test_who_waits_for_another_donor_is_not_done_and_takes_its_part_after_a_whil
     assert sent(donating.give(TimerFired("rebuild"))).keys() == {2}
 
 
+def test_nobody_is_done_while_a_copy_that_names_who_leaves_is_on_its_way_to_its_disk() -> None:
+    """It was taken before: the one that leaves could be back without its own when this one is stored."""
+    donating = Donating(0)
+    donating.learn({}, 0)
+    (late,) = donating.core.handle(0, Received(SEQUENCER, m.Store(copy(0, 3), 1)))
+    assert isinstance(late, Persist)
+    assert done(donating.learn({3: LOST}, 1)) == []
+    donating.give(Persisted(late.ticket))
+    assert sent(donating.give(TimerFired("rebuild"))).keys() <= {1, 2}
+    (new,) = donating.core._tasks[LSN].steps[0]
+    assert len(done(donating.stored(new, 1))) == 1
+
+
 def test_with_a_new_plan_copies_are_made_anew_from_the_beginning() -> None:
     donating = Donating(0, copy(0, 3))
     (before,) = sent(donating.learn({3: LOST}, 1))

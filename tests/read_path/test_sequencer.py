@@ -129,6 +129,26 @@ def test_a_wave_is_stored_when_all_of_its_copyset_have_stored_this_very_wave() -
         assert ended == (shard == second[-1])
 
 
+@pytest.mark.parametrize("seen", [True, False])
+def test_what_a_shard_stored_before_it_left_does_not_count_when_it_is_back(seen: bool) -> None:
+    """It may be back without its data, whether this was seen or fell between two versions.
+
+    Source: read-path.md#append-waves.
+    """
+    writing = Writing()
+    gone, late = stores(writing.effects)
+    writing.stored(1, 1, gone)
+    statuses, begun = dict.fromkeys(range(4), FULLY_AUTHORITATIVE), list[Effect]()
+    if seen:
+        leaving = frozenset({gone})
+        begun = writing.give(StatusesLearned(1, statuses | {gone: UNAVAILABLE}, 0, leaving, leaving, plan=1))
+        assert gone not in stores(begun)
+        assert {store.copy.wave for store in stores(begun).values()} == {2}
+    begun += writing.give(StatusesLearned(5, statuses, 1, plan=1))
+    assert stores(begun)
+    assert not any(isinstance(each, AppendEnded) for each in writing.stored(1, 1, late))
+
+
 def test_a_wave_that_begins_anew_forgets_who_has_stored_the_one_before() -> None:
     """Where the same shards are all that is left."""
     writing = Writing()

@@ -65,6 +65,10 @@ class Donor(Shipping):
     def _persist(self, change: Change, then: Any) -> None:  # noqa: ANN401 - see ShardCore
         raise NotImplementedError
 
+    def _on_their_way(self) -> list[Copy]:
+        """The copies that this shard has taken, and that are not durable yet."""
+        raise NotImplementedError
+
     def _learn_plan(self, learned: StatusesLearned) -> None:
         self.leaving, self._rebuilt, self._statuses = learned.leaving, learned.rebuilt, learned.statuses
         if learned.plan != self._plan:
@@ -83,20 +87,23 @@ class Donor(Shipping):
         for copy in donates[:_AT_ONCE]:
             if self._is_settled(copy.lsn) and copy.lsn not in self._tasks:
                 self._take_up(copy)
-        if mine or self._recovery_under_way():
+        if mine or self._more_to_come():
             self._retry()
         else:
             self._done_plan = self._plan
             word = LogRecord(Word.DONE, self.number, self.number, self._plan, self._authoritative())
             self._effects.append(TellEventLog(word))
 
-    def _recovery_under_way(self) -> bool:
-        """Whether a copy is of a recovery that is not known to be over: others of its copyset may not have theirs yet.
+    def _more_to_come(self) -> bool:
+        """Whether a copy that names who leaves is on its way to the disk, or one is of a recovery that may not be over.
 
-        CLEAN does not tell: it may be of an attempt after which the recovery began anew.
+        Then others of its copyset may not have theirs yet. CLEAN does not tell that it is over: it may be of an attempt
+        after which the recovery began anew.
         """
-        settled = r.epoch_of(self.released)
-        return any(copy.run and r.epoch_of(copy.lsn) >= settled for copy in self.contents.copies.values())
+        coming, settled = self._on_their_way(), r.epoch_of(self.released)
+        return any(not self._rebuilt.isdisjoint(copy.copyset) for copy in coming) or any(
+            copy.run and r.epoch_of(copy.lsn) >= settled for copy in (*coming, *self.contents.copies.values())
+        )
 
     def _is_settled(self, lsn: int) -> bool:
         """Whether a record is released; in a later epoch if a recovery settled with it, which is over only then.

@@ -89,9 +89,7 @@ class SequencerCore:
                 self._effects += self.recovery.clean_set(epoch)
                 self._recovered()
             case StatusesLearned() if event.version >= self._learned.version:
-                self._learned = event
-                if self.recovery is not None:
-                    self._effects += self.recovery.statuses_changed(event)
+                self._statuses_learned(event)
             case NodesetsLearned(since) if len(since) > len(self._nodesets):
                 self._nodesets = since
             case Received(shard, m.Stored() as message) if message.run == 0:
@@ -105,6 +103,18 @@ class SequencerCore:
             case Started():
                 pass
         return self._effects
+
+    def _statuses_learned(self, learned: StatusesLearned) -> None:
+        """Who leaves, or left and is back, may not have what it has stored.
+
+        Source: read-path.md#append-waves, read-path.md#recovery-clean.
+        """
+        rebuilt, self._learned = learned.completed > self._learned.completed, learned
+        for lsn, append in self._open.items():
+            if rebuilt or not learned.leaving.isdisjoint(append.copyset):
+                self._next_wave(lsn, append)
+        if self.recovery is not None:
+            self._effects += self.recovery.statuses_changed(learned)
 
     def _timer_fired(self, name: str) -> None:
         match name.split(" "):

@@ -140,6 +140,9 @@ class ShardCore(Donor):
         self._waiting[self._tickets] = change, then
         self._effects.append(Persist(self._tickets, change))
 
+    def _on_their_way(self) -> list[Copy]:
+        return [change.copy for change, _ in self._waiting.values() if change.copy is not None]
+
     def _apply(self, change: Change) -> None:
         copy = change.copy
         before = None if copy is None else self.contents.copies.get(copy.lsn)
