@@ -1,10 +1,10 @@
-"""The twin of the check of shards that lost their data, written from the rule that it names."""
+"""The twins of the checks of shards that lost their data, written from the rules that they name."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from plain import Count, Event, History, Plain, total, wipes
+from plain import JUDGED, UNJUDGED, Count, Event, History, Plain, total, wipes
 from plain_gaps import statuses
 from plain_read_path import judged
 
@@ -77,6 +77,32 @@ def after(e: Event, lost: list[Loss], said: list[Rebuilt], starts: list[Event]) 
     return judged(older) if older or e.kind == "stream_started" else Count()
 
 
+def comes_back_without(history: History, e: Event) -> Count:
+    """A shard says that it lost its data: its disk was emptied since it had it, as far as is recorded."""
+    before = history.events[: e.seq]
+    mine = [b for b in before if b.node == e.node and (b.kind in ("takes_part", "copy") or wipes(b))]
+    gone = False
+    for b in mine:
+        since = [c for c in mine if c.kind == "takes_part" and c.seq < b.seq]
+        if b.kind == "takes_part":
+            gone = b.reason == "lost"
+        elif wipes(b):
+            gone = True
+        elif since and since[-1].reason == "lost" and not any(wipes(c) and since[-1].seq < c.seq < b.seq for c in mine):
+            gone = False
+    if gone:
+        return JUDGED
+    if any(wipes(b) and b.node is None for b in before):
+        return UNJUDGED
+    return judged(True) if any(not wipes(b) for b in mine) or e.incarnation == 0 else UNJUDGED
+
+
+def lost_with_its_disk(history: History) -> Count:
+    """read-path.md#lost-with-its-disk."""
+    said_so = [e for e in history.events if e.kind == "takes_part" and e.reason == "lost" and e.node in range(63)]
+    return total(comes_back_without(history, e) for e in said_so)
+
+
 def lost_data_refuses(history: History) -> Count:
     """read-path.md#lost-data-refuses."""
     count = Count()
@@ -92,4 +118,4 @@ def lost_data_refuses(history: History) -> Count:
     return count + total(after(e, found, said, starts) for e in history.events if said)
 
 
-TWINS: dict[str, Plain] = {"lost-data-refuses": lost_data_refuses}
+TWINS: dict[str, Plain] = {"lost-data-refuses": lost_data_refuses, "lost-with-its-disk": lost_with_its_disk}

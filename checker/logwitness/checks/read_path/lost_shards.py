@@ -1,10 +1,12 @@
-"""Shards that lost their data: until they are rebuilt they take nothing, and say nothing of what there is.
+"""Shards that lost their data, with their disks: until they are rebuilt they take nothing, and say nothing of what
+there is.
 
 A shard is rebuilt when the event log says that it is empty: what it had is elsewhere then. From then on its answers
 say that it knows of that, lest readers count them who do not. As long as no shard was lost only events that may change
 that are looked at.
 
-Sources: read-path.md#lost-data-refuses, read-path.md#status-of-events, read-path.md#event-log-version.
+Sources: read-path.md#lost-data-refuses, read-path.md#lost-with-its-disk, read-path.md#status-of-events,
+read-path.md#event-log-version.
 """
 
 from __future__ import annotations
@@ -17,12 +19,12 @@ import numpy as np
 from loghistory.schema import Kind
 from loghistory.vocabularies.read_path import AnswerWord, ShardWord
 
-from ..codes import FAULT_WIPE, REASONS, code, lookup
+from ..codes import FAULT_WIPE, MAX_OFFSET, NO_NODE, REASONS, code, lookup
 from ..columns import Ints
 from ..contract import Check, Family, Setting
 from ..kernel import kernel
 from .nodesets import AUTHORITATIVE_EMPTY, MOST_SHARDS, statuses_said
-from .protocol import READ_PATH, Cells, StreamFold, shown
+from .protocol import NOWHERE, READ_PATH, Cells, StreamFold, shown
 
 REFUSES = Check(
     id="lost-data-refuses",
@@ -40,10 +42,19 @@ REFUSES = Check(
         "was rebuilt at version {rebuilt}.",
         "intact": "Shard {node} came back as if it had its data, which it lost and which was not rebuilt.",
     },
-    kinds=(Kind.TAKES_PART, Kind.STREAM_START, Kind.STREAM_STARTED),
+    kinds=(Kind.STREAM_START, Kind.STREAM_STARTED),
     columns=("node", "op", "peer", "reason"),
 )
-CHECKS = (REFUSES,)
+EMPTIED = Check(
+    id="lost-with-its-disk",
+    rule="A shard comes back without its data only if its disk was emptied since it had it.",
+    source=("read-path.md#lost-with-its-disk", "history-checks.md#never-recorded"),
+    fact="a shard that takes part without its data",
+    sentence="Shard {node} came back without its data, although its disk was not emptied since it had it.",
+    kinds=(Kind.TAKES_PART,),
+    columns=("node", "reason"),
+)
+CHECKS = (REFUSES, EMPTIED)
 
 _OF_SHARDS = (Kind.COPY, Kind.SEAL, Kind.SHIP)
 _OF_STREAMS = (Kind.STREAM_START, Kind.STREAM_STARTED, Kind.STREAM_HEARD)
@@ -71,14 +82,17 @@ class _Rows(NamedTuple):
     version: Cells
     filter: Cells
     reason: Cells
+    incarnation: Cells
 
 
 @kernel
-def _skim(rows: _Rows, at: int, lost: Ints, rebuilt: Ints) -> int:
+def _skim(rows: _Rows, at: int, lost: Ints, rebuilt: Ints, stored: Ints) -> int:
     for i in range(at, len(rows.kind)):
         kind = rows.kind[i]
         if _MAY_CHANGE[kind]:
             return i
+        if kind == _COPY and 0 <= rows.node[i] < MOST_SHARDS:
+            stored[rows.node[i]] = rows.seq[i]
         if lost[1] and _IS_WANTED[kind]:
             shard = rows.node[i] if _IS_OF_SHARD[kind] else rows.peer[i]
             if 0 <= shard < MOST_SHARDS and lost[1] >> shard & 1:
@@ -104,10 +118,14 @@ class LostShardFold(StreamFold[_Rows]):
         self._lost = np.zeros(2, dtype=np.int64)  # who is, and who ever was
         self._elsewhere: dict[int, int] = {}  # by shard that was rebuilt: the event that says so
         self._rebuilt = np.zeros(MOST_SHARDS, dtype=np.int64)  # by shard: at which version what it lost was
+        self._stored = np.full(MOST_SHARDS, NOWHERE)  # and the last event by which it stored something
+        self._part: dict[int, int] = {}  # by shard: the event by which it took part last
+        self._emptied: dict[int, int] = {}  # and that behind which it has nothing, unless it stores something
+        self._unnamed = False  # whether some disk was emptied, nobody knows which
 
     def skim(self, rows: _Rows, at: int) -> int:
         """See `StreamFold`."""
-        return self._skim(rows, at, self._lost, self._rebuilt)
+        return self._skim(rows, at, self._lost, self._rebuilt, self._stored)
 
     def take(self, e: _Rows) -> None:
         """See `StreamFold`."""
@@ -118,8 +136,11 @@ class LostShardFold(StreamFold[_Rows]):
                 self._rebuilt[shard], self._elsewhere[shard] = e.version, e.seq
         elif e.kind == _FAULT:
             if e.f == FAULT_WIPE:
+                self._emptied[e.node] = MAX_OFFSET
+                self._unnamed |= e.node == NO_NODE
                 self._loses(e)
         elif e.kind == _TAKES_PART:
+            self._takes_part(e)
             if e.reason == _LOST:
                 self._loses(e)
             elif e.reason == _INTACT and e.node in self._since:
@@ -134,6 +155,25 @@ class LostShardFold(StreamFold[_Rows]):
                 self._says(e)
             elif e.peer in self._elsewhere:
                 self._knows(e)
+
+    def _takes_part(self, e: _Rows) -> None:
+        """A shard comes back with its data or without; that a disk was emptied is recorded, whoever is silent."""
+        if not 0 <= e.node < MOST_SHARDS:
+            return
+        tally, stored, part = self.tallies[EMPTIED.id], int(self._stored[e.node]), self._part.get(e.node, NOWHERE)
+        self._part[e.node] = e.seq
+        if e.reason != _LOST:
+            self._emptied.pop(e.node, None)
+            return
+        had = max(stored, part)
+        if e.node in self._emptied and stored < self._emptied[e.node]:
+            tally.judged += 1
+        elif self._unnamed or (had == NOWHERE and e.incarnation != 0):
+            tally.unjudged += 1
+        else:
+            tally.judged += 1
+            tally.violation(*(() if had == NOWHERE else (had,)), e.seq, node=e.node)
+        self._emptied[e.node] = e.seq
 
     def _status(self, shard: int) -> int | None:
         return self._statuses.get(shard)
@@ -192,7 +232,7 @@ FAMILY = Family(
     "read_path_lost_shards",
     CHECKS,
     frozenset(_OWN),
-    ("node", "op", "peer", "f", "offset", "value", "epoch", "version", "filter", "reason"),
+    ("node", "op", "peer", "f", "offset", "value", "epoch", "version", "filter", "reason", "incarnation"),
     LostShardFold,
     READ_PATH,
     reads_texts=True,
