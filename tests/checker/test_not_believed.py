@@ -8,9 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from loghistory import open_run
 from logwitness import check
+from quorumlog.durations import MILLISECOND
+from quorumlog.faults import Fault
+from quorumlog.hunting.judge import known_to_the_judge
+from quorumlog.read_path.protocol import PROTOCOL as READ_PATH
 
 Row = dict[str, Any]
 RUNS = Path(__file__).resolve().parents[2] / "histories" / "runs"
@@ -30,10 +35,27 @@ def lost_without_a_wipe(rows: list[Row]) -> None:
     rows[nth(rows, -1, kind="takes_part", f="shard", reason="intact")]["reason"] = "lost"
 
 
+def once_more(kind: str) -> Callable[[list[Row]], None]:
+    """What happens again at once, in the middle of a run."""
+
+    def plant(rows: list[Row]) -> None:
+        places = [at for at, row in enumerate(rows) if row["kind"] == kind]
+        at = places[len(places) // 2]
+        rows.insert(at + 1, dict(rows[at]))
+        for seq, row in enumerate(rows):
+            row["seq"] = seq
+
+    return plant
+
+
 PLANTS: dict[str, tuple[str, Callable[[list[Row]], None], str]] = {
     "a wipe": ("read_path/reference-back-without", wipe_unrecorded, "lost-with-its-disk"),
     "a wipe of two": ("read_path/reference-rack-away", wipe_unrecorded, "lost-with-its-disk"),
     "a loss": ("read_path/reference-unavailable", lost_without_a_wipe, "lost-with-its-disk"),
+    **{
+        f"{kind} again": ("pull_queries/reference-default", once_more(kind), "candidates-follow-view")
+        for kind in ("route", "forward", "answer", "finish")
+    },
 }
 """By name: a run, what is planted there, and the check that finds it."""
 
@@ -51,3 +73,23 @@ def test_what_is_planted_is_found(name: str) -> None:
     plant(rows)
     verdict = check(pa.Table.from_pylist(rows, schema=source.table().schema), configuration=known)
     assert id_ in {each.id for each in verdict.checks if each.violated}
+
+
+def test_no_gap_is_issued_in_single_copy_delivery_during_a_drain() -> None:
+    """Statuses do not show a drain: only the event log tells that copysets are being amended."""
+    plan = (Fault(200 * MILLISECOND, "drain", (2,), 100 * MILLISECOND), Fault(400 * MILLISECOND, "kill", (4,)))
+    short = {"duration": 600 * MILLISECOND, "rebuild_after": 10_000 * MILLISECOND, "plan": plan}
+    configuration = replace(READ_PATH.settings["efficient"], **short)
+    table, _ = READ_PATH.simulate(1, configuration)
+    known = known_to_the_judge("read-path", configuration)
+    assert check(table, configuration=known).verdict == "holds"
+    rows = table.to_pylist()
+    last = nth(rows, -1, kind="event_log")
+    version = rows[last]["version"]
+    for row in rows[last + 1 :]:
+        row["seq"] += 1
+        row["version"] = version + 1 if row["version"] == version else row["version"]
+    drain = {"seq": rows[last]["seq"] + 1, "f": "drain", "peer": 1, "version": version + 1}
+    rows.insert(last + 1, rows[last] | drain)
+    verdict = check(pa.Table.from_pylist(rows, schema=table.schema), configuration=known)
+    assert {each.id for each in verdict.checks if each.violated} == {"no-gap-too-early"}

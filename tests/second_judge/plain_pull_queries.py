@@ -778,7 +778,7 @@ def contacts(history: History) -> Iterable[tuple[Route, int, str]]:
         if e.kind not in ("forward", "finish"):
             continue
         route = Route(history.events[:at], e.op)
-        if not route.known or e.node != route.node:
+        if not route.known or e.node != route.node or (e.kind == "finish" and is_over(history.events[:at], e, route)):
             continue
         if e.kind == "forward":
             asked = said(e, is_asked)
@@ -789,6 +789,22 @@ def contacts(history: History) -> Iterable[tuple[Route, int, str]]:
         for partition, host, _ in finished["attempts"] if finished else ():
             if host == (route.server or {})["host"]:
                 yield route, partition, host
+
+
+def is_over(events: list[Event], e: Event, route: Route) -> bool:
+    """Whether its router had ended the query before."""
+    ends = [b for b in events[route.at :] if (b.kind, b.op, b.node) == ("finish", e.op, route.node)]
+    return any(said(b, is_finished) is not None for b in ends)
+
+
+def forwarded_to(events: list[Event], op: int | None, route: Route) -> list[tuple[str, int]]:
+    """Which hosts the router asked for which partitions, since it routed the query."""
+    found: list[tuple[str, int]] = []
+    for at, b in enumerate(events):
+        if b.kind == "forward" and b.op == op and b.node == route.node and at > route.at:
+            asked = said(b, is_asked)
+            found += [(name_of(events[:at], b.peer), p) for p in (asked["partitions"] if asked else ())]
+    return found
 
 
 def of_partition(route: Route, partition: int, host: str) -> bool:
@@ -841,9 +857,12 @@ def candidates_follow_view(history: History) -> Count:
             route = Route(history.events[:at], e.op)
             count += UNJUDGED if not route.known else one_step(history.events[:at], e, route)
         elif e.kind == "route":
-            route = Route(history.events[:at], e.op)
-            if route.known and e.node != route.node:
-                count += JUDGED + VIOLATED
+            count += JUDGED + VIOLATED if Route(history.events[:at], e.op).known else Count()
+        elif e.kind == "answer":
+            place = e.op, e.node, e.partition
+            asked = history.events[asked_from(history.events[:at], e.op) : at]
+            again = any(b.kind == "answer" and (b.op, b.node, b.partition) == place for b in asked)
+            count += JUDGED + VIOLATED if again else Count()
     for route, partition, host in contacts(history):
         if not of_partition(route, partition, host) or route.reasons(host, partition):
             count += VIOLATED
@@ -854,13 +873,17 @@ def one_step(events: list[Event], e: Event, route: Route) -> Count:
     """A forwarded query, or how a query ended."""
     if e.kind == "finish":
         finished = said(e, is_finished)
-        return UNJUDGED if finished is None or e.node != route.node else ended(events, e, route, finished)
+        if finished is None or e.node != route.node:
+            return UNJUDGED
+        return JUDGED + VIOLATED if is_over(events, e, route) else ended(events, e, route, finished)
     asked = said(e, is_asked)
     if asked is None:
         return UNJUDGED
     strange = asked["bound"] != route.query.get("bound")
     hop = e.kind == "forward" and e.node != route.node
-    return JUDGED + Count(violated=strange + hop)
+    before = forwarded_to(events, e.op, route) if e.kind == "forward" and not hop else []
+    again = sum((name_of(events, e.peer), partition) in before for partition in asked["partitions"])
+    return JUDGED + Count(violated=strange + hop + again)
 
 
 def ended(events: list[Event], e: Event, route: Route, finished: Plainly) -> Count:
@@ -873,12 +896,9 @@ def ended(events: list[Event], e: Event, route: Route, finished: Plainly) -> Cou
         return JUDGED
     count = JUDGED
     own = (route.server or {})["host"]
-    forwarded = set()
-    for at, b in enumerate(events):
-        if b.kind == "forward" and b.op == e.op and b.node == route.node and at > route.at:
-            asked = said(b, is_asked)
-            forwarded |= {(name_of(events[:at], b.peer), p) for p in (asked["partitions"] if asked else ())}
-    if forwarded != {(host, p) for p, host, _ in attempts if host not in (own, "unavailable:-1")}:
+    if {*forwarded_to(events, e.op, route)} != {
+        (host, p) for p, host, _ in attempts if host not in (own, "unavailable:-1")
+    }:
         count += VIOLATED
     nodes = numbers(events)
     since_asked = events[asked_from(events, e.op) :]

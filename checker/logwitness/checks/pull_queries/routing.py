@@ -55,7 +55,8 @@ STALENESS = Check(
 FOLLOW = Check(
     id="candidates-follow-view",
     rule="Who is asked follows from the view and the rounds: the candidates in order, each once, and no other host; a "
-    "forwarded query carries its own bound and goes no further.",
+    "forwarded query carries its own bound and goes no further. A query is routed, ends, and is answered by a host for "
+    "a partition once.",
     source=(
         "pull-queries.md#candidates-follow-view",
         "pull-queries.md#candidate-order",
@@ -64,7 +65,7 @@ FOLLOW = Check(
         "pull-queries.md#falls-through",
         "pull-queries.md#no-second-hop",
     ),
-    fact="a query that a server routed to its end, or a server that is asked",
+    fact="a query that a server routed to its end, a server that is asked, or what is done once more",
     sentence={
         "excluded": "Operation {op} asked {host} for partition {partition}, but {host} is not a candidate in the view "
         "of node {node}.",
@@ -75,6 +76,9 @@ FOLLOW = Check(
         "asked": "Operation {op} attempted other hosts than those that node {node} asked.",
         "early": "Operation {op} asked another host before {host} had answered for partition {partition} in an earlier "
         "round.",
+        "again": "Node {node} {did} operation {op} once more.",
+        "answered": "Node {node} answered operation {op} once more for partition {partition}.",
+        "repeated": "Operation {op} asked {host} once more for partition {partition}.",
         "ended": 'Operation {op} did not end as its attempts say, but with the message "{message}".',
         "refused": "Operation {op} counted {host} as failed for partition {partition} ({failure}), although it had "
         "answered.",
@@ -277,6 +281,7 @@ class _Route:
     view: int
     event: int
     asked: tuple[tuple[str, int, int], ...] = ()  # host, partition, event
+    over: int = -1  # the event by which it ended
 
 
 @dataclass(slots=True)
@@ -319,7 +324,7 @@ class RoutingFold(QueryFold):
                 if kind in _ON_ITS_WAY:
                     self._tallies[(STALENESS if kind == _ROWS else FOLLOW).id].unjudged += 1
             elif kind == _ANSWER:
-                query.answered.setdefault((rows.node[at], rows.partition[at]), rows.seq[at])
+                self._answered(rows, at, query)
             elif kind == _ROUTE:
                 self._routed(rows, at, query)
             elif kind == _ROWS:
@@ -338,6 +343,15 @@ class RoutingFold(QueryFold):
             self._queries[op] = _Known(text, seq)
         else:
             known.text, known.event = text, seq
+
+    def _answered(self, rows: Columns, at: int, query: _Known) -> None:
+        """A server answers for a partition, once."""
+        node, partition, seq = rows.node[at], rows.partition[at], rows.seq[at]
+        before = query.answered.setdefault((node, partition), seq)
+        if before != seq:
+            place = {"op": rows.op[at], "node": node, "partition": partition}
+            self._tallies[FOLLOW.id].judged += 1
+            self._tallies[FOLLOW.id].violation(query.event, before, seq, way="answered", **place)
 
     def _routed(self, rows: Columns, at: int, known: _Known) -> None:
         op, node = rows.op[at], rows.node[at]
@@ -360,10 +374,11 @@ class RoutingFold(QueryFold):
         return self._scan(route.server, route.view, route.bound, partition).seen(host)
 
     def _routed_again(self, op: int, node: int, seq: int, route: _Route | None) -> None:
-        """A query is routed by the server that the client asked, and by nobody else (pull-queries.md#no-second-hop)."""
-        if route is not None and route.node != node:
+        """A query is routed once, by the server that the client asked (pull-queries.md#no-second-hop)."""
+        if route is not None:
+            way: dict[str, Any] = {"way": "again", "did": "routed"} if route.node == node else {"way": "hop"}
             self._tallies[FOLLOW.id].judged += 1
-            self._tallies[FOLLOW.id].violation(route.event, seq, way="hop", node=node, op=op)
+            self._tallies[FOLLOW.id].violation(route.event, seq, node=node, op=op, **way)
 
     def _on_its_way(self, rows: Columns, at: int, kind: int, query: _Known) -> None:
         assert query.route is not None
@@ -390,6 +405,10 @@ class RoutingFold(QueryFold):
             tally.violation(route.event, seq, way="hop", node=node, op=op)
             return
         host = self._hosts.name(peer)
+        asked_before = {(each, partition): event for each, partition, event in reversed(route.asked)}
+        for partition in [each for each in asked.partitions if (host, each) in asked_before]:
+            before = asked_before[host, partition]
+            tally.violation(route.event, before, seq, way="repeated", op=op, host=host, partition=partition)
         route.asked += tuple([(host, partition, seq) for partition in asked.partitions])
         for partition in asked.partitions:
             self._contact(route, op, partition, host, seq)
@@ -418,6 +437,11 @@ class RoutingFold(QueryFold):
         if finished is None or rows.node[at] != route.node:
             follow.unjudged += 1
             return
+        if route.over >= 0:
+            follow.judged += 1
+            follow.violation(route.event, route.over, seq, way="again", node=route.node, did="ended", op=op)
+            return
+        route.over = seq
         if finished.message == NOT_READY and not finished.attempts:
             return
         scanned = {each: self._scan(route.server, route.view, route.bound, each) for each in route.partitions}
