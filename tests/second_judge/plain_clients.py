@@ -618,11 +618,13 @@ def _inverted(history: History, first: Value, second: Value, e: Event) -> Count:
 
 def _known_ends(history: History) -> list[tuple[int, int, int]]:
     """How many entries were known, since which event, and by what was asked at which: by acknowledgements with
-    acks=all, by tails, and by where committed and linearizable reads ended that returned something."""
+    acks=all, by tails, and by where committed and linearizable reads ended that returned something, or moved on."""
     known = [(v.last + 1, e.seq, v.begun) for e, _, v in _acknowledgements(history) if v.acks == ALL]
+    moved = {gap.seq for gap in _readers(history)[1] if gap.ended_by is None and gap.begins}
     for o in clients(history).operations:
         e = o.ended
-        shows = o.begun.f == "tail" or (o.begun.f in SHOWS_COMMITTED and bool(o.seen))
+        moves = bool(o.seen) or (o.begun.offset is not None and e is not None and e.seq in moved)
+        shows = o.begun.f == "tail" or (o.begun.f in SHOWS_COMMITTED and moves)
         if shows and e and e.kind == "ok" and e.offset is not None:
             known.append((e.offset, e.seq, o.begun.seq))
     return known

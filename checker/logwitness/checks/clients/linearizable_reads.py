@@ -6,6 +6,7 @@ history-checks.md#stale-read, raft.md#read-index.
 
 from __future__ import annotations
 
+from ..codes import NULL
 from ..faults import Faults
 from ..findings import Findings, report
 from ..kernel import part
@@ -46,8 +47,9 @@ def read_answered(
 @part
 def committed_until(clients: Clients, known: Known, client: int, end: int, seq: int) -> None:
     """A committed or linearizable read was answered and ended before offset ``end``: all before it is committed."""
-    # A read that returned nothing ends where it began, which says nothing of what is there.
-    if clients.position_seq[client] > clients.seq[client] and end > known.read[0]:
+    # A read that returned nothing and ends where it began says nothing of what is there.
+    begun, given = clients.begun[client], clients.position_seq[client] > clients.seq[client]
+    if (given or (begun != NULL and end > begun)) and end > known.read[0]:
         known.read[0] = end
         known.read_seq[0] = seq
         known.read_since[0] = clients.seq[client]

@@ -168,6 +168,7 @@ def invoke(
             clients.tail_since[client] = values.invoke_seq[known.far_row[0]]
         read_asked(clients, known, client)
     if f in READS:
+        clients.begun[client] = offset
         clients.position[client] = offset if offset != NULL else clients.following[client]
         clients.position_seq[client] = seq
 

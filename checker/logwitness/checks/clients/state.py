@@ -22,6 +22,7 @@ _NULLS = (
     "last",
     "read_offset",
     "read_last",
+    "begun",
     "position",
     "following",
     "term",
@@ -62,6 +63,7 @@ class Clients(NamedTuple):
     f: Ints
     seq: Ints  # of the invocation
     row: Array  # the value it appends
+    begun: Ints  # where its read is to begin; NULL if it does not say so
     position: Ints  # the next offset it must be given; NULL if unknown
     position_seq: Ints
     following: Ints  # where its last read ended
