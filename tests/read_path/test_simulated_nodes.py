@@ -173,6 +173,24 @@ def test_a_copy_that_rots_is_heard_as_damaged_and_read_elsewhere() -> None:
     assert stage.events("stream_record", op=damaged["op"], offset=damaged["offset"])
 
 
+def test_a_hole_rots_too_and_is_read_elsewhere() -> None:
+    """A recovery has left a bridge record; on one shard it is rotten."""
+    stage = Stage(replication={"NODE": 4}).append(2)
+    stage.fault("kill", stage.sequencer.number)()
+    stage.append().passes(100)
+    stage.shard(0).rot(lambda lsns: lsns[2])
+    stage.cluster.final_read()
+    (damaged,) = stage.events("stream_heard", f="damaged")
+    assert (damaged["peer"], damaged["record"], damaged["offset"]) == (0, "bridge", lsn_of(1, 3))
+    assert stage.events("stream_gap", op=damaged["op"], f="bridge", offset=lsn_of(1, 3))
+
+
+def test_on_a_shard_that_has_nothing_nothing_rots() -> None:
+    stage = Stage()
+    stage.fault("rot", 0)()
+    assert stage.append().passes(100).events("stream_record")
+
+
 # -- processes ---------------------------------------------------------------------------------------------------------
 
 
@@ -229,6 +247,18 @@ def test_an_application_goes_on_behind_what_it_took() -> None:
     third, fourth = stage.events("invoke", f="read_stream")[-2:]
     (gap,) = stage.events("stream_gap", op=third["op"])
     assert (gap["f"], fourth["offset"]) == ("trim", gap["last_offset"] + 1)
+
+
+def test_a_stream_of_which_nobody_knows_how_it_ended_is_followed_by_another_process() -> None:
+    stage = Stage().append(2).passes(100)
+    stage.fault("kill", stage.reader.number)()
+    (ended,) = stage.events("info", f="read_stream")
+    first, second = stage.events("invoke", f="read_stream")
+    assert ended["process"] == first["process"] != second["process"]
+    stage.cluster.final_read()
+    stage.reader.read_from(lsn_of(1, 1), LAST_LSN)
+    third, fourth = stage.events("invoke", f="read_stream")[-2:]
+    assert third["process"] == fourth["process"] != second["process"]
 
 
 def test_every_reader_reads_all_in_the_end() -> None:

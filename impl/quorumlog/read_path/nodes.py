@@ -193,12 +193,11 @@ class ShardNode(StreamNode):
         super()._send(effect)
 
     def rot(self, draw: Callable[[Sequence[int]], int]) -> None:
-        """The payload of one copy does not read back as it was written."""
+        """One copy does not read back as it was written: its payload, or what else there is of a hole."""
         copies = self.core.contents.copies
-        data = sorted(lsn for lsn, copy in copies.items() if copy.payload)
-        if data:
-            copy = copies[draw(data)]
-            spoilt = copy.payload[:1] + bytes([copy.payload[1] ^ 0xFF]) + copy.payload[2:]
+        if copies:
+            copy = copies[draw(sorted(copies))]
+            spoilt = copy.payload[:1] + bytes([copy.payload[1] ^ 0xFF]) + copy.payload[2:] if copy.payload else b"?"
             copies[copy.lsn] = with_payload(copy, spoilt)
 
 
