@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 from test_shard_driver import READER, SEQUENCER, configured, until
 
@@ -20,7 +21,8 @@ from quorumlog.node.supervised import Supervised
 from quorumlog.read_path import events as e
 from quorumlog.read_path.core import make_core
 from quorumlog.read_path.event_log import LogRecord, Word
-from quorumlog.read_path.internal_log import CleanEpoch, Logged
+from quorumlog.read_path.internal_log import Activation, CleanEpoch, Logged
+from quorumlog.read_path.nodeset import Nodeset
 from quorumlog.read_path.process.calls import CALLS, AppendRecord, AskState, TrimLog
 from quorumlog.read_path.process.driver import Place
 from quorumlog.read_path.process.internal import FORM, LOG, Internal
@@ -132,6 +134,30 @@ def test_a_sequencer_that_was_overtaken_tries_the_next_epoch(tmp_path: Path) -> 
         for driver, task in zip(both, writing, strict=True):
             task.cancel()
             await driver.close()
+
+    played(body)
+
+
+@pytest.mark.parametrize("first", [1, 0])
+def test_an_activation_that_is_there_twice_activates_once(first: int, tmp_path: Path) -> None:
+    """Nobody had heard of the first, so it was appended again; whether it counted, or another one came before it."""
+    kept: list[Any] = []
+
+    async def body() -> None:
+        driver = sequencer_of(tmp_path, 1, kept)
+        if not first:
+            kept.append(Activation(7, 1, 1, Nodeset({"NODE": 1}, driver.configuration.locations)))
+        driver.handle(e.AppendAsked(1, bytes(8)))
+        writing = asyncio.create_task(driver.internal.write())
+        await until(lambda: any(record.by == 1 for record in kept))
+        kept.append(next(record for record in kept if record.by == 1))
+        await until(lambda: bool(driver.core.epoch))
+        await driver.internal.catch_up()
+        await asyncio.sleep(0.02)
+        await driver.internal.catch_up()
+        assert driver.core.epoch == driver.internal.held.epoch == 2 - first
+        writing.cancel()
+        await driver.close()
 
     played(body)
 

@@ -27,7 +27,7 @@ class SequencerDriver(PathDriver):
     def __init__(self, place: Place) -> None:
         super().__init__(place)
         self.core = place.make_core(Role.SEQUENCER, self.configuration.sequencer)
-        self._by = 0
+        self._by = self._asked = 0  # the name of this process in the log, and the number of the activation that is open
         self._draw = random.Random(f"{self.configuration.seed} nodesets {self.number} {place.incarnation}")
         self._requests = itertools.count(1)
         self._open: dict[int, tuple[Session, int]] = {}
@@ -77,7 +77,7 @@ class SequencerDriver(PathDriver):
     def _activation(self, by: int, number: int) -> Activation:
         """Compare and set: the next epoch, if nobody is faster."""
         held = self.internal.held
-        self._by = by
+        self._by, self._asked = by, number
         before = held.nodeset_of(held.epoch) if held.epoch else None
         return Activation(by, number, held.epoch + 1, self._nodeset(before))
 
@@ -100,9 +100,13 @@ class SequencerDriver(PathDriver):
         """A record of this sequencer, or of another one, is there."""
         mine = record.by == self._by != 0
         match record:
+            case Activation(number=number) if mine and number != self._asked:
+                pass  # one that is there twice, for nobody had heard of the first
             case Activation() if mine and not counted:
+                self._asked = 0
                 self._activate()
             case Activation(epoch=epoch) if mine:
+                self._asked = 0
                 self.handle(self.internal.held.activated())
                 self.internal.append(f"show {epoch}", lambda by, number: Shown(by, number, epoch))
             case Shown(epoch=epoch) if mine:
