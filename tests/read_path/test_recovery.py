@@ -142,6 +142,32 @@ def test_answers_to_an_attempt_that_was_given_up_do_not_count() -> None:
         assert (SetClean(1) in ends) == (attempt == 2)
 
 
+def test_only_who_has_not_answered_is_asked_again_and_all_are_read_again_after_a_while() -> None:
+    """Whatever it is that somebody does not answer: what is written, or CLEAN (read-path.md#recovery-clean)."""
+    recovery = Recovery(1, {1: NODESET}, SequencerSettings(), REFERENCE)
+    recovery.statuses_changed(ALL_WELL)
+    recovery.begin()
+    for shard in NODESET.shards:
+        recovery.received(shard, m.Sealed(1, m.StoreAnswer.OK, 1, {1: lsn_of(1, 5)}))
+    for shard in (0, 1):
+        recovery.received(shard, m.DigestAnswer(1, 1, ()))
+    assert asks(recovery.again(), m.Digest) == [2, 3]
+    for shard in (2, 3):
+        recovery.received(shard, m.DigestAnswer(1, 1, ()))
+    (bridged, other) = recovery._epoch.writes[lsn_of(1, 6)].copyset
+    recovery.received(bridged, m.Stored(lsn_of(1, 6), 1, 1, m.StoreAnswer.OK, 1))
+    assert asks(recovery.again(), m.Store) == [other]
+    recovery.received(other, m.Stored(lsn_of(1, 6), 1, 1, m.StoreAnswer.OK, 1))
+    recovery.received(3, m.Cleaned(1, 1, m.StoreAnswer.OK, 1))
+    assert [asks(recovery.again(), m.Clean) for _ in range(8)] == [[0, 1, 2]] * 8
+    assert {*asks(recovery.again(), m.Digest)} == {0, 1, 2, 3}
+
+
+def asks(effects: list[Effect], kind: type[m.Message]) -> list[int]:
+    """Who is sent a message of this kind."""
+    return [each.to for each in effects if isinstance(each, Send) and isinstance(each.message, kind)]
+
+
 def test_the_largest_known_good_lsn_counts() -> None:
     """Source: read-path.md#recovery-seal."""
     recovery = Recovery(1, {1: NODESET}, SequencerSettings(), REFERENCE)
@@ -243,6 +269,15 @@ def test_an_old_bridge_becomes_a_hole_and_the_new_one_comes_behind_all_data() ->
     beaten = new_copy(lsn_of(1, 2), (2, 3), b"12345678", wave=4)
     flags = {lsn_of(1, esn): flags for esn, flags in ((1, HOLE), (2, HOLE), (3, 0), (4, HOLE | BRIDGE))}
     assert {lsn: copy.flags for lsn, copy in settled(old, later, beaten).items()} == flags
+
+
+def test_the_new_bridge_comes_right_behind_the_last_record_whatever_holes_there_are() -> None:
+    """Source: read-path.md#recovery-bridge."""
+    data = new_copy(lsn_of(1, 1), (0, 1), b"12345678")
+    old = new_copy(lsn_of(1, 2), (2, 3), b"", run=1, flags=HOLE | BRIDGE)
+    beyond = new_copy(lsn_of(1, 3), (2, 3), b"", run=1, flags=HOLE)
+    flags = {lsn_of(1, esn): flags for esn, flags in ((1, 0), (2, HOLE | BRIDGE), (3, HOLE))}
+    assert {lsn: copy.flags for lsn, copy in settled(data, old, beyond).items()} == flags
 
 
 def test_what_a_shard_says_of_its_own_copy_is_not_written_elsewhere() -> None:

@@ -9,6 +9,7 @@ from quorumlog.events import Effect, Event, Received, Send, TimerFired
 from quorumlog.read_path import messages as m
 from quorumlog.read_path.configuration import SequencerSettings
 from quorumlog.read_path.events import (
+    Activate,
     Activated,
     AppendAsked,
     AppendEnded,
@@ -89,6 +90,21 @@ def test_a_copyset_is_kept_until_one_of_it_leaves() -> None:
     statuses = dict.fromkeys(range(4), FULLY_AUTHORITATIVE) | {leaves: UNAVAILABLE}
     writing.give(StatusesLearned(1, statuses, 0, frozenset({leaves}), frozenset({leaves}), plan=1))
     assert leaves not in stores(writing.append())
+
+
+def test_who_did_not_store_in_time_or_refused_is_avoided_for_a_while() -> None:
+    """Source: read-path.md#append-waves."""
+    writing = Writing(sticky=16)
+    slow = {*stores(writing.effects)}
+    assert {*stores(writing.give(TimerFired(f"wave {lsn_of(3, 1)}")))} == {0, 1, 2, 3} - slow
+    writing = Writing(sticky=16)
+    (refuses, _) = stores(writing.effects)
+    writing.give(Received(refuses, m.Stored(lsn_of(3, 1), 1, 0, m.StoreAnswer.REBUILDING, 0)))
+    for _ in range(5):
+        assert refuses not in stores(writing.append())
+    after = writing.core.settings.avoid + 1
+    later = [writing.core.handle(after, TimerFired(f"wave {lsn_of(3, esn)}")) for esn in range(1, 7)]
+    assert any(refuses in stores(effects) for effects in later)
 
 
 @pytest.mark.parametrize("shown", [True, False])
@@ -202,4 +218,7 @@ def test_a_sequencer_whose_epoch_is_sealed_steps_down(sealed: int, over: bool) -
     (shard, *_) = stores(writing.effects)
     effects = writing.give(Received(shard, m.Stored(lsn_of(3, 1), 1, 0, m.StoreAnswer.SEALED, sealed)))
     assert (AppendEnded(1, -1) in effects) == over
+    assert (writing.append() == [AppendEnded(1, -1, "preempted")]) == over  # it does not come back at once
+    back = writing.core.handle(2 * SECOND, AppendAsked(1, b"12345678"))
+    assert (back == [Activate()]) == over
     assert (writing.core.epoch == 0) == over

@@ -96,6 +96,14 @@ def test_nothing_is_purged_before_the_seal_is_durable() -> None:
     assert shard.released == 0
 
 
+def test_nobody_is_asked_of_an_epoch_that_this_shard_helped_to_recover() -> None:
+    """It missed the one before, of which it has nothing."""
+    shard = a_shard(Change(copy=new_copy(lsn_of(2, 1), (0, 1), b"12345678")), Change(clean=(2, 0, lsn_of(2, 2), 2, 1)))
+    assert answers(shard, m.Release(3, lsn_of(3, 1))) == []
+    assert shard.released == lsn_of(3, 1)
+    assert lsn_of(2, 1) in shard.contents.copies
+
+
 def test_the_seal_of_a_purge_outlives_the_process() -> None:
     shard = a_shard()
     (seal,) = shard.handle(0, Received(NODE, m.Release(3, lsn_of(3, 1))))
