@@ -188,6 +188,19 @@ def test_the_largest_known_good_lsn_counts() -> None:
     assert {each.lng for each in again} == {lsn_of(1, 7)}
 
 
+def test_what_is_trimmed_while_a_recovery_waits_is_before_the_bridge() -> None:
+    """Who is read has released and trimmed more since it was sealed. Source: read-path.md#recovery-digest."""
+    recovery = Recovery(1, {1: NODESET}, SequencerSettings(), REFERENCE)
+    recovery.statuses_changed(ALL_WELL)
+    recovery.begin()
+    for shard in NODESET.shards:
+        recovery.received(shard, m.Sealed(1, m.StoreAnswer.OK, 1, {1: lsn_of(1, 4)}))
+    effects: list[Effect] = []
+    for shard in NODESET.shards:
+        effects += recovery.received(shard, m.DigestAnswer(1, 1, (), 1, 1, lsn_of(1, 7 if shard == 1 else 4)))
+    assert stores(effects) == {lsn_of(1, 8)}
+
+
 def with_one_that_leaves(effects_of: Recovery, leaving: frozenset[int]) -> list[Effect]:
     """What a recovery does when all have answered; shard 3 has what nobody acknowledged."""
     effects_of.statuses_changed(replace(ALL_WELL, leaving=leaving))

@@ -96,6 +96,14 @@ def test_nothing_is_purged_before_the_seal_is_durable() -> None:
     assert shard.released == 0
 
 
+def test_what_is_released_stays_so() -> None:
+    """A release that comes late, of the same sequencer or of an earlier one, takes nothing back."""
+    shard = a_shard(Change(last_clean=1))
+    for release, held in ((m.Release(2, lsn_of(2, 4)), 4), (m.Release(2, lsn_of(2, 2)), 4), (m.Release(1, LSN), 4)):
+        answers(shard, release)
+        assert shard.released == lsn_of(2, held)
+
+
 def test_nobody_is_asked_of_an_epoch_that_this_shard_helped_to_recover() -> None:
     """It missed the one before, of which it has nothing."""
     shard = a_shard(Change(copy=new_copy(lsn_of(2, 1), (0, 1), b"12345678")), Change(clean=(2, 0, lsn_of(2, 2), 2, 1)))
@@ -456,6 +464,11 @@ def test_a_seal_tells_the_largest_known_good_lsn_of_copies_and_releases() -> Non
     shard = a_shard(*copies)
     answers(shard, m.Release(1, lsn_of(1, 9)))
     assert known_good(shard) == lsn_of(1, 9)
+    answers(shard, m.Trim(lsn_of(1, 8)))
+    again = a_shard(Change(trim_point=lsn_of(1, 8)))  # what is trimmed was released, also for the next process
+    assert known_good(again) == lsn_of(1, 8)
+    (digest,) = answers(again, m.Digest(1, 1, 0))
+    assert digest == m.DigestAnswer(1, 1, (), 1, 0, lsn_of(1, 8))
 
 
 def known_good(shard: ShardCore) -> int:

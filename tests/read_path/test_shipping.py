@@ -11,7 +11,7 @@ from quorumlog.read_path import messages as m
 from quorumlog.read_path import rules as r
 from quorumlog.read_path.configuration import ShardSettings
 from quorumlog.read_path.events import BatchRead, Change, Disconnected, Persist, Persisted, ReadBatch, StatusesLearned
-from quorumlog.read_path.records import DRAINED, UNDER_REPLICATED, new_copy
+from quorumlog.read_path.records import DRAINED, HOLE, UNDER_REPLICATED, new_copy
 from quorumlog.read_path.rules import esn_of, lsn_of
 from quorumlog.read_path.shard import ShardCore
 from quorumlog.read_path.stream import LAST_LSN
@@ -117,6 +117,18 @@ def test_a_window_is_of_the_newest_start_and_none_is_taken_back() -> None:
     assert shipping.core.streams[READER, 1].high == lsn_of(1, 4)
 
 
+def test_what_is_read_for_a_stream_is_not_sent_once_it_was_started_again() -> None:
+    shipping = Shipping(1, 2, released=2)
+    begun = [m.Start(1, version, lsn_of(1, 1), LAST_LSN, LAST_LSN, None) for version in (1, 2)]
+    first, second = (shipping.core.handle(0, Received(READER, start))[-1] for start in begun)
+    assert isinstance(first, ReadBatch)
+    assert isinstance(second, ReadBatch)
+    shipping.give(BatchRead(READER, 1, first.ticket))
+    assert shipping.sent() == ""
+    shipping.give(BatchRead(READER, 1, second.ticket))
+    assert shipping.sent() == "1 2"
+
+
 @pytest.mark.parametrize("end", [m.Stop(1), Disconnected(READER)])
 def test_a_stream_that_was_ended_is_sent_nothing(end: m.Stop | Disconnected) -> None:
     shipping = Shipping(1, 2, released=1)
@@ -176,6 +188,7 @@ def test_each_copyset_is_decided_by_itself_and_what_was_drained_by_nobody() -> N
     listed = m.Delivery(frozenset({1}), 3, None, None)
     assert Shipping(1, 2, copysets=((1, 0), (1, 2, 0)), released=2).start(delivery=listed) == "1 g2-2"
     assert Shipping(1, 2, released=2, flags=DRAINED).start(delivery=delivery()) == "g1-2"
+    assert Shipping(1, 2, released=2, flags=DRAINED | HOLE).start(delivery=delivery()) == "g1-2"
     assert Shipping(1, 2, released=2, flags=DRAINED).start() == "1 2"
 
 

@@ -11,7 +11,7 @@ from quorumlog.durations import MILLISECOND, SECOND
 from quorumlog.events import Received
 from quorumlog.read_path import messages as m
 from quorumlog.read_path import rules as r
-from quorumlog.read_path.events import Disconnected, StatusesLearned
+from quorumlog.read_path.events import Connected, Disconnected, StatusesLearned
 from quorumlog.read_path.slow import SlowShards
 
 MS = MILLISECOND
@@ -154,7 +154,16 @@ def test_a_reader_passes_over_who_is_slow_unless_too_many_are_down_or_it_was_jus
         leaves(reading)
     reading.now += SECOND
     reading.hear("a:g4")
-    assert reading.core.slow == ({2} if way in ("all are there", "one is empty") else set())
+    if way in ("one is down", "all are asked anew"):
+        assert "rewind" not in reading.timers
+        return
+    reading.give(Disconnected(1))
+    reading.give(Connected(1))
+    assert reading.start.delivery is not None
+    assert 2 not in reading.start.delivery.down  # as all others of this version were told
+    reading.did("rewind")
+    assert reading.core.slow == {2}
+    assert 2 in reading.start.delivery.down
 
 
 def leaves(reading: Reading) -> None:

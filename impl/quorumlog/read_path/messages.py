@@ -187,6 +187,7 @@ class Digest(Message, frozen=True):
 class DigestAnswer(Message, frozen=True):
     """The answer to DIGEST: the shard's copies of ``epoch``; ``version``: that of the event log, as it knows it.
 
+    ``known_good``: the last known good LSN of the epoch by now; what is trimmed is no more among the copies.
     Source: read-path.md#recovery-digest, read-path.md#loss-is-remembered.
     """
 
@@ -195,6 +196,7 @@ class DigestAnswer(Message, frozen=True):
     copies: tuple[Copy, ...]
     attempt: int = 1
     version: int = 0
+    known_good: int = 0
 
 
 class Clean(Message, frozen=True):

@@ -132,9 +132,10 @@ class Recovery:
                     self._known_good[shard] = message.known_good
                     if each.phase == "digest":
                         self._ask()
-            case m.DigestAnswer(run, epoch, copies, attempt, version) if run == self.run and epoch == self.epoch:
-                if each.phase == "digest" and attempt == each.attempt:
-                    each.digests[shard], each.version = copies, max(version, each.version)
+            case m.DigestAnswer(run, epoch) as answer if run == self.run and epoch == self.epoch:
+                if each.phase == "digest" and answer.attempt == each.attempt:
+                    each.digests[shard], each.version = answer.copies, max(answer.version, each.version)
+                    each.lng = max(answer.known_good, each.lng)
             case m.Stored(lsn, wave, run, answer, sealed) if run == self.run:
                 if answer is StoreAnswer.OK and wave == each.attempt:
                     each.targets.get(lsn, set()).discard(shard)

@@ -102,6 +102,7 @@ class Rewinding(Stream):
         self._forget()
         self.single = self._next_single
         self.down = (self.down | self._joining) - self._leaving
+        self.slow = self._detector.slow & frozenset(self.shards)
         self._joining.clear()
         self._leaving.clear()
         if self.single and not self.settings.guaranteed_delivery_efficiency and self.listed.issuperset(self.shards):
@@ -197,6 +198,6 @@ class Rewinding(Stream):
         down = self._down_non_empty()
         most = self.rules.most_slow(self.nodeset.factor, down)
         if self._detector.judge(self.now, most, self.now % _FUZZ / _FUZZ):
-            self.slow = self._detector.slow & frozenset(self.shards)
-            self._note("stream_slow", shards=sum(1 << shard for shard in self.slow), count=down)
+            slow = self._detector.slow & frozenset(self.shards)
+            self._note("stream_slow", shards=sum(1 << shard for shard in slow), count=down)
             self._schedule_rewind()

@@ -266,7 +266,7 @@ class ShardCore(Donor):
     def _trim(self, lsn: int) -> None:
         """Trim points only rise, and never above what is released."""
         to = min(lsn, self.released)
-        if to > self.contents.trim_point and not self.lost:
+        if to > self.contents.trim_point:
             self._persist(Change(trim_point=to), self._ship_all)
 
     # -- releases ------------------------------------------------------------------------------------------------------
@@ -334,11 +334,10 @@ class ShardCore(Donor):
         self._persist(Change(delete=(first, last)), lambda: None)
 
     def _known_good(self, epoch: int) -> int:
-        """The last known good LSN of an epoch by what is here; 0 if nothing is known."""
-        found = [copy.lng for copy in self.contents.of_epochs(epoch, epoch) if r.epoch_of(copy.lng) == epoch]
-        if r.epoch_of(self.released) == epoch:
-            found.append(self.released)
-        good = max(found, default=0)
+        """The last known good LSN of an epoch by what is here; 0 if nothing is known. Only what is good is trimmed."""
+        found = [copy.lng for copy in self.contents.of_epochs(epoch, epoch)]
+        found += [self.released, self.contents.trim_point]
+        good = max((lng for lng in found if r.epoch_of(lng) == epoch), default=0)
         return good if r.esn_of(good) else 0
 
     # -- recovery ------------------------------------------------------------------------------------------------------
@@ -369,7 +368,8 @@ class ShardCore(Donor):
         def answers() -> None:
             copies = self.contents.of_epochs(message.epoch, message.epoch)
             found = tuple(copy for copy in copies if copy.lsn > message.lng)
-            self._effects.append(Send(sender, m.DigestAnswer(*of, found, attempt, self.version)))
+            good = self._known_good(message.epoch)
+            self._effects.append(Send(sender, m.DigestAnswer(*of, found, attempt, self.version, good)))
 
         if self._waiting or attempt > self.contents.attempts.get(of, 1):
             self._persist(Change(attempt=(*of, attempt) if attempt > 1 else None), answers)

@@ -130,7 +130,6 @@ class Stream:
         if shard in self.shards:
             each = self.shards[shard]
             each.connected = each.answering = False
-            each.answer = None
             self._note("stream_closed", peer=shard)
             self._joins(shard)
             self._timer(f"shard {shard}", self.settings.reconnect)
