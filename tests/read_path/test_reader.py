@@ -231,6 +231,49 @@ def test_another_verdict_ends_a_grace_period_and_what_is_trimmed_needs_none() ->
     assert "grace" not in reading.timers
     trimmed = {"shards": 4, "factor": 2, "settings": {"skip_trimmed": False}}
     assert heard(trimmed, "a:t1-4", "b:g1-4", "c:g1-4").delivered() == "T1-4"
+    reading = heard(trimmed, "a:t1,g2-4", "b:g1-4", "c:g1-4")
+    assert reading.delivered() == "T1"
+    reading.did("grace")
+
+
+def test_a_grace_period_that_is_over_does_not_count_after_a_rewind() -> None:
+    """The application had no room for the gap that followed."""
+    reading = heard({"shards": 4, "factor": 2, "settings": {"room": 1}}, "a1", "a5", "b6", "c7")
+    reading.did("grace")
+    assert reading.core.rejected == r.lsn_of(1, 2)
+    reading.give(StatusesLearned(1, dict.fromkeys(range(4), 0), 1))
+    rewound(reading)
+    for message in ("a5", "b6", "c7"):
+        reading.hear(message)
+    assert reading.delivered() == "1"
+    reading.did("redelivery")
+    assert reading.delivered() == ""
+    reading.did("grace")
+    assert reading.delivered() == "D2-4"
+
+
+def test_what_was_rejected_before_a_rewind_does_not_come_before_what_is_trimmed() -> None:
+    """Source: read-path.md#deliver-trim."""
+    reading = heard({"shards": 1, "settings": {"room": 1}}, "a1,2")
+    reading.give(StatusesLearned(1, {0: 0}, 1))
+    rewound(reading)
+    for message in ("a2", "a:t1-2"):
+        reading.hear(message)
+    assert reading.delivered() == "1"
+    reading.did("redelivery")
+    assert reading.delivered() == "T2"
+
+
+def test_whoever_says_that_it_has_started_is_waited_for_again() -> None:
+    """Source: read-path.md#gap-grace."""
+    reading = heard({"shards": 4, "factor": 2})
+    for lsn in (5, 10, 15):
+        for message in (f"a{lsn}", f"b{lsn + 1}", f"c{lsn + 2}"):
+            reading.hear(message)
+        reading.did("grace")
+    assert reading.core.shards[3].expired == 3
+    reading.give(Received(3, m.Started(1, 0, 1, m.Answer.OK)))
+    assert reading.core.shards[3].expired == 0
 
 
 def test_a_bridge_waits_for_a_grace_period_where_a_stream_begins() -> None:
@@ -252,6 +295,30 @@ def test_a_gap_of_a_stream_ends_where_it_does() -> None:
 
 
 # -- metadata (read-path.md#epoch-metadata) ----------------------------------------------------------------------------
+
+
+def test_nodesets_are_known_no_further_than_the_metadata_log_says_whatever_was_heard() -> None:
+    """And an answer about another epoch than the one that was asked for says nothing."""
+    reading = answered(Reading({"shards": 1, "metadata": {"since": 1, "until": 1, "last": False}}))
+    reading.hear("a1")
+    reading.hear("a:g2-e5n9")
+    assert reading.asked[-1] == 2
+    reading.give(MetadataRead(3, since=3, until=9, last=False, nodeset=reading.nodeset))
+    assert reading.core.known_epoch == 1
+    answered(reading, until=2)
+    assert reading.core.known_epoch == 2
+    assert reading.asked[-1] == 3
+    answered(reading, since=3, until=3)
+    assert reading.core.known_epoch == 3
+
+
+def test_behind_a_bridge_record_its_epoch_is_known() -> None:
+    """Source: read-path.md#gap-data-loss."""
+    reading = answered(Reading({"first": "e2n1", "metadata": {"since": 1, "until": 2, "last": True}}))
+    assert reading.core.known_epoch == 1
+    reading.hear("aBRIDGEe2n1")
+    assert reading.delivered() == "BRIDGEe2n1-e2n4294967295"
+    assert reading.core.known_epoch == 2
 
 
 def test_what_is_trimmed_is_passed_no_further_than_nodesets_are_known() -> None:
@@ -326,6 +393,17 @@ def test_who_joined_once_is_not_listed_again_for_that() -> None:
     rewound(reading).did("down ")
     reading.hear("bX2")
     rewound(reading).did("down b")
+    reading.hear("cX3")
+    rewound(reading).did("down bc")
+
+
+def test_who_is_gone_is_listed_before_all_are_asked_for_all() -> None:
+    """Nothing is decided while a rewind is due (read-path.md#no-gap-in-scd)."""
+    reading = heard({"shards": 3, "factor": 2, "settings": SINGLE}, "b:g1-4", "a:g1-4")
+    reading.give(Disconnected(1))
+    reading.hear("c:g1-4")
+    rewound(reading).did("down b")
+    assert reading.core.single
 
 
 def test_if_all_are_down_all_send_all_and_nobody_is_listed() -> None:
@@ -411,6 +489,10 @@ def test_who_says_nothing_from_one_tick_to_the_next_is_passed_over(name: str) ->
     assert reading_of(ticks(1, "a:g1-4")) == "waits"
     assert reading_of(ticks(2, "a:g1-4")) == "down bc"
     assert reading_of(ticks(2)) == ("waits" if name == "scd" else "all")
+    busy = heard({"shards": 3, "factor": 2, "settings": {**SINGLE, "room": 1}}, "a1,2")
+    for _ in range(2):
+        busy.give(TimerFired(name))
+    assert reading_of(busy) == "waits"  # for the application
 
 
 def reading_of(reading: Reading) -> str:
@@ -432,3 +514,17 @@ def test_a_rewind_asks_for_statuses_and_is_put_off_twice_as_long_each_time() -> 
         delays.append(reading.timers["rewind"] // MILLISECOND)
         assert AskStatuses() in reading.core.handle(reading.now, TimerFired("rewind"))
     assert delays == [10, 20, 40, 80, 160, 320, 640, 1000, 1000]
+
+
+def test_at_each_slide_rewinds_are_put_off_half_as_long() -> None:
+    """Source: read-path.md#rewind."""
+    reading = Reading({"settings": {"window": 4, "rewind": 10 * MILLISECOND, "rewind_most": SECOND}})
+    delays = []
+    for version in range(1, 6):
+        reading.give(StatusesLearned(version, {0: 0, 1: 0}, version))
+        delays.append(reading.timers["rewind"] // MILLISECOND)
+        rewound(reading)
+        if version >= 3:
+            for _ in range(4):  # two slides, and what the rewind has doubled
+                reading.hear(f"a{written(reading.core.position)}")
+    assert delays == [10, 20, 40, 20, 10]
