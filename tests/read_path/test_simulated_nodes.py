@@ -141,7 +141,8 @@ def test_a_torn_end_is_cut_off() -> None:
 
 
 def test_what_was_written_just_before_a_power_loss_is_unsure_for_a_while() -> None:
-    stage = Stage(replication={"NODE": 4}, dirty=200 * MILLISECOND).append(1).passes(300).append(1).passes(150).append(2)
+    stage = Stage(replication={"NODE": 4}, dirty=200 * MILLISECOND)
+    stage.append(1).passes(300).append(1).passes(150).append(2)
     last = [event["offset"] for event in stage.events("copy", node=0)][-3:]
     stage.fault("power_loss", 0)()
     assert stage.shard(0).core.dirty == [(last[0], last[-1])]
