@@ -22,6 +22,7 @@ from loghistory.importers.edn import MAX_DEPTH, EdnError, forms
 from loghistory.importers.plain_values import BAD, PlainValues
 from loghistory.importers.shapes import Shapes
 from loghistory.validity import Reason
+from logwitness import judge
 
 FORMS = {
     "EDN, a map a line": ForeignFormat.JEPSEN_EDN,
@@ -444,6 +445,65 @@ def test_a_write_answered_with_another_value_is_refused(tmp_path: Path) -> None:
     path.write_text("\n".join(lines))
     with pytest.raises(HistoryError, match=r"line 400, field value: 6 answers 5"):
         open_run(path).table()
+
+
+OTHER = {
+    "append": ("append", '"x 0 y"', '"x 1 y"', ':key "k"'),
+    "append to a log": ("append", "5", "[7 6]", ""),
+    "list": ("txn", "[[:append 1 5] [:r 1 nil]]", "[[:append 1 6] [:r 1 [5]]]", ""),
+    "list of another key": ("txn", "[[:append 1 5]]", "[[:append 2 5]]", ""),
+    "read of another key": ("txn", "[[:append 1 5] [:r 1 nil]]", "[[:append 1 5] [:r 2 [5]]]", ""),
+    "no append": ("txn", "[[:append 1 5]]", "[[:r 1 [5]]]", ""),
+}
+"""By name: an operation, what it is asked, what it answers, and its key."""
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_an_append_answered_with_another_value_is_refused(name: str, tmp_path: Path) -> None:
+    f, asked, answered, key = OTHER[name]
+    path = tmp_path / "history.edn"
+    lines = [f"{{:process 0 :type :{kind} :f :{f} {key} :value {asked}}}" for kind in ("invoke", "ok")] * 2
+    path.write_text("\n".join(lines))
+    assert len(open_run(path).table())
+    lines[-1] = lines[-1].replace(asked, answered)
+    path.write_text("\n".join(lines))
+    with pytest.raises(HistoryError, match=r"line 4, field value: .* answer"):
+        open_run(path).table()
+
+
+TOO_LARGE = {
+    "append": ("append", "6", str(1 << 61)),
+    "tail": ("tail", "nil", str(1 << 61)),
+    "read": ("read", str(1 << 61), "[7]"),
+    "read up to it": ("read", f"[{(1 << 61) - 1} nil]", f"[{(1 << 61) - 1} 7]"),
+    "read beyond it": ("read", str((1 << 61) - 1), "[7 8]"),
+}
+"""By name: an operation on a log, what it is asked, and what it answers."""
+
+
+@pytest.mark.parametrize("name", TOO_LARGE)
+def test_an_offset_too_large_to_judge_is_a_line_set_aside(name: str, tmp_path: Path) -> None:
+    f, asked, answered = TOO_LARGE[name]
+    path = tmp_path / "history.edn"
+    lines = [f"{{:process 0 :type :{kind} :f :append :value 5}}" for kind in ("invoke", "ok")]
+    lines += [
+        f"{{:process 1 :type :{kind} :f :{f} :value {value}}}" for kind, value in (("invoke", asked), ("ok", answered))
+    ]
+    path.write_text("\n".join(lines))
+    with pytest.raises(HistoryError, match=r"line [34], field value: .* is too large to judge"):
+        open_run(path).table()
+    assert judge(open_run(path, lenient=True))["verdict"] in ("undecided", "unexercised")
+
+
+def test_a_value_too_small_to_judge_is_a_text(tmp_path: Path) -> None:
+    path = tmp_path / "history.edn"
+    values = -(1 << 61), -(1 << 61) - 1
+    path.write_text(
+        "\n".join(f"{{:process {v} :type :invoke :f :append :value {value}}}" for v, value in enumerate(values))
+    )
+    table = open_run(path).table()
+    assert table["value"].to_pylist() == [values[0], None]
+    assert table["text"].to_pylist() == [None, str(values[1])]
 
 
 def _refusal(tmp_path: Path, data: str) -> str:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from ..columns import limits
 from ..errors import quote
 from ..schema import COLUMNS, UNKNOWN_OFFSET, Kind
+from ..validity import LARGEST_OFFSET
 from .rows import Rows
 from .values import Malformed, Value, as_json, is_integer, log_name
 
@@ -43,7 +44,9 @@ _SEQUENCES = {list, tuple}
 _NESTED = {list, tuple, dict, set, frozenset}
 _LONGEST_WORD = 1 << 10
 _LARGEST = 1 << 63
-(_EARLIEST, _LATEST), (_LEAST_VALUE, _) = (limits(column) for column in COLUMNS if column.name in ("time", "value"))
+((_EARLIEST, _LATEST),) = (limits(column) for column in COLUMNS if column.name == "time")
+_LEAST_VALUE = -LARGEST_OFFSET - 1
+"""Integers below it are texts."""
 _INJECTOR = object()
 """The process of an operation that injects faults."""
 _FIRST_NAMED = 1 << 32
@@ -340,6 +343,8 @@ class Operations:
             value = value[1]
         if f in REPEATED and is_other(value, opened.value):
             raise Malformed("value", f"{_named(value)} answers {_named(opened.value)}", _TELL)
+        if f == "append" and _is_other_append(value, opened.value):
+            raise Malformed("value", f"{_named(value)} answers an append of {_named(opened.value)}", _TELL)
         if f == "append" and opened.pairs:
             offset = value[0] if is_pair(value) and not is_pair(opened.value) else None
             if type(value) is int and value != opened.value:
@@ -358,6 +363,7 @@ class Operations:
             batches = value if opened.pairs else _read_from(start, value, opened.asked)
             count = self._observe(opened.op, process, None, opened.log, batches, time)
             if count:
+                _require_offset(batches[-1][0] + 1, optional=False)
                 return batches[-1][0] + 1, count, None
             return None if opened.pairs else start, count, None
         return None, None, None if f in SILENT else as_json(value)
@@ -378,7 +384,9 @@ class Operations:
                 offset = _sent(part, answer, kind)
             elif part.f == "poll":
                 count = self._polled(part, opened.op, answer, process, time, kind)
-            elif answer is not None and type(answer) is list and len(answer) == 3:
+            elif type(answer) is list and len(answer) == 3:
+                if kind == OK:
+                    _require_answer(part, answer)
                 text = as_json(answer[2])
             self.rows.add(kind, time, process, part.op, part.f, part.log, offset, None, text, opened.op, None, count)
 
@@ -424,6 +432,13 @@ def is_other(value: Value, asked: Value) -> bool:
     return type(value) is type(asked) is list and len(value) == len(asked) and any(map(is_other, value, asked))
 
 
+def _is_other_append(value: Value, asked: Value) -> bool:
+    """Whether an append answers another value: beside its offset, or a text that what was appended does not end."""
+    if is_pair(value) and not is_pair(asked):
+        return is_other(value[1], asked)
+    return isinstance(value, str) and isinstance(asked, str) and not value.endswith(asked)
+
+
 def _pairs_of_integers(batches: Sequence[Value]) -> tuple[Sequence[int], Sequence[int]] | None:
     """Offsets and values of pairs that all are what `_require_offset` and a column of values ask; None of others."""
     if not batches or not set(map(type, batches)) <= _SEQUENCES or set(map(len, batches)) != {2}:
@@ -431,7 +446,7 @@ def _pairs_of_integers(batches: Sequence[Value]) -> tuple[Sequence[int], Sequenc
     offsets, values = zip(*batches, strict=True)
     if set(map(type, offsets)) != {int} or set(map(type, values)) != {int}:
         return None
-    if min(offsets) < 0 or max(offsets) >= _LARGEST or min(values) < _LEAST_VALUE or max(values) >= _LARGEST:
+    if min(offsets) < 0 or max(offsets) > LARGEST_OFFSET or min(values) < _LEAST_VALUE or max(values) >= _LARGEST:
         return None
     return offsets, values
 
@@ -506,6 +521,14 @@ def _sent(part: _Part, answer: Value, kind: str) -> int | None:
     raise Malformed("value", problem, "[:send key [offset value]]")
 
 
+def _require_answer(part: _Part, answer: Sequence[Value]) -> None:
+    """What answers a part of a transaction is about the same: what it does, to which key, and what it appends."""
+    same = answer[0] == part.f and log_name(answer[1]) == part.log
+    if not same or (part.f in SILENT and is_other(answer[2], part.value)):
+        about = f"{part.f} of {part.log}" + ("" if part.value is None else f" with {_named(part.value)}")
+        raise Malformed("value", f"{_named(answer)} does not answer {about}", _TELL)
+
+
 def is_pair(value: Value) -> bool:
     """Whether it is a vector of two."""
     return type(value) is list and len(value) == 2
@@ -554,8 +577,10 @@ def _texted(value: Value) -> str | None:
 
 
 def _require_offset(offset: Value, *, optional: bool) -> None:
-    if (offset is None and optional) or (is_integer(offset) and offset >= 0):
+    if (offset is None and optional) or (is_integer(offset) and 0 <= offset <= LARGEST_OFFSET):
         return
+    if is_integer(offset) and offset > 0:
+        raise Malformed("value", f"{_named(offset)} is too large to judge", f"offsets are below {LARGEST_OFFSET + 1}")
     raise Malformed("value", f"{_named(offset)} is no offset", "offsets are integers from 0 on")
 
 
