@@ -63,7 +63,11 @@ def after(leader: Event, office: list[int], handed_on: list[int], events: list[E
             continue
         acked = max(e.last for e in said)
         end = last_entry(events[reached].node, events[:reached])
-        disturbed = any(took_copies(at, events) for at in range(reached) if events[at].seq > leader.seq)
+        disturbed = any(
+            took_copies(at, events) and may_lack(acked, at, events[:reached])
+            for at in range(reached)
+            if events[at].seq > leader.seq
+        )
         if disturbed or end is None or end.entry_term > leader.term:
             count += UNJUDGED
         elif end.last < acked or end.entry_term < leader.term:
@@ -117,6 +121,23 @@ def took_copies(at: int, events: list[Event]) -> bool:
         found = last_entry(e.node, events[:at])
         return found is not None and found.last != e.dirty
     return (e.kind != "fault" and takes_unflushed(e)) or bool(e.kind == "fault" and e.f in TAKES_COPIES)
+
+
+def may_lack(acked: int, at: int, events: list[Event]) -> bool:
+    """Whether who may have lost entries there has not started since, or with a log that ends before an offset.
+
+    Who fell twice in the same way has started in between, with nobody knows what.
+    """
+    e = events[at]
+    if e.node is None or not (starts := [b for b in events[at:] if b.kind == "start" and b.node == e.node]):
+        return True
+    earlier = [b.seq for b in events if b.kind == "start" and b.node == e.node and b.seq < starts[0].seq]
+    fell = [
+        b.kind
+        for i, b in enumerate(events)
+        if b.node == e.node and max(earlier, default=-1) < b.seq < starts[0].seq and took_copies(i, events)
+    ]
+    return len(fell) > len({*fell}) or starts[0].dirty < acked
 
 
 TWINS: dict[str, Plain] = {"transfer-loses-nothing": transfer_loses_nothing}

@@ -1,7 +1,8 @@
 """A planned transfer of leadership loses nothing that the leader had acknowledged, at any acks level.
 
 What a leader acknowledged in its term T is held by the next leader if that one's log ends in an entry of T, no earlier
-than what was acknowledged (raft.md#log-matching). Without a power loss it has to. Nor does a leader that has told the
+than what was acknowledged (raft.md#log-matching). It has to, unless a node lost that with its power or disk: it has not
+started since, or with a log that ends before. Nor does a leader that has told the
 target write any more, since nobody waits for that. Only a leader hands on, to another voter, at the end of its log.
 
 Sources: raft.md#transfer-promise, raft.md#timeout-now, raft.md#transfer-refused.
@@ -51,7 +52,7 @@ CHECK = Check(
     id="transfer-loses-nothing",
     rule="A transfer of leadership loses nothing that the leader had acknowledged, whatever its acks level.",
     source=("raft.md#transfer-promise", "raft.md#timeout-now", "raft.md#transfer-refused", "raft.md#transfer-drain"),
-    fact="a leader that leaves, or had to refuse; and the leader elected after it, where no power was lost",
+    fact="a leader that leaves, or had to refuse; and the leader elected after it, where nobody can have lost that",
     sentence={
         "lost": "Node {leader} acknowledged offset {acked} in term {term} and handed its leadership on; the next "
         "leader, node {node} in term {next}, begins with a log that ends at offset {end} in term {end_term}.",
@@ -111,7 +112,11 @@ class TransferFold:
         self._offices: dict[int, _Office] = {}
         self._left: dict[int, _Office] = {}  # handed on, and nobody elected yet
         self._stopped: set[int] = set()  # of their own accord: their records are whole
-        self._copies_lost = -1  # when power was last lost, or something like it
+        self._unnamed = -1  # when somebody, nobody knows who, lost power last, or something like it
+        self._down: dict[int, int] = {}  # by node: when it did so, and it has not started since
+        self._fell: set[tuple[int, int]] = set()  # by node and kind: who fell so, and has not started since
+        self._fell_again: set[int] = set()  # who did twice: it started in between, with nobody knows what
+        self._lost: list[tuple[int, int]] = []  # and when others had, with the last offset that they started with
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the log."""
@@ -141,7 +146,10 @@ class TransferFold:
     def _happened(self, rows: Columns, at: int, kind: int, node: int) -> None:
         ends_badly = kind in (POWER_LOSS, STORAGE_ERROR) and cause_of(fault_code(kind, rows.reason[at])) >= 0
         if ends_badly or (kind == FAULT and rows.f[at] in _TAKES_COPIES):
-            self._copies_lost = rows.seq[at]
+            if node == NO_NODE:
+                self._unnamed = rows.seq[at]
+            else:
+                self._falls(node, kind, rows.seq[at])
         elif kind in (TRUNCATE, TRIM, START):
             self._cut(rows, at, node)
         if kind == STOP:
@@ -155,6 +163,13 @@ class TransferFold:
             self._handed_on(rows, at, node)
         elif kind not in (TRUNCATE, TRIM, FAULT) and not (kind == ROLE and rows.role[at] == ROLE_LEADER):
             self._offices.pop(node, None)
+
+    def _falls(self, node: int, kind: int, seq: int) -> None:
+        """A node loses its power, or something like it."""
+        self._down[node] = seq
+        if (node, kind) in self._fell:
+            self._fell_again.add(node)
+        self._fell.add((node, kind))
 
     def _handed_on(self, rows: Columns, at: int, node: int) -> None:
         office, refused = self._offices.get(node), self._had_to_be_refused(rows, at, node)
@@ -179,14 +194,18 @@ class TransferFold:
         Nor is it after a start, unless a stop was before it: the record may lack what was written last, also in place
         of something else.
         """
-        end = self._ends.get(node, (rows.dirty[at],))[0]
+        dirty, seq = rows.dirty[at], rows.seq[at]
+        end = self._ends.get(node, (dirty,))[0]
         starts = rows.kind[at] == START
-        if rows.dirty[at] != end or (starts and node not in self._stopped):
+        if dirty != end or (starts and node not in self._stopped):
             self._ends.pop(node, None)
-        if rows.dirty[at] != end and starts:
-            self._copies_lost = rows.seq[at]
         if starts:
             self._stopped.discard(node)
+            lost, again = self._down.pop(node, -1), node in self._fell_again
+            if lost >= 0 or dirty != end:
+                self._lost.append((seq if dirty != end else lost, -1 if again else dirty))
+            self._fell = {each for each in self._fell if each[0] != node}
+            self._fell_again.discard(node)
 
     def _elected(self, rows: Columns, at: int, node: int) -> None:
         term, seq = rows.term[at], rows.seq[at]
@@ -197,7 +216,7 @@ class TransferFold:
             if office.acked < 0:
                 continue
             end, end_term, appended = self._ends.get(node, (-1, term, -1))
-            if office.began < self._copies_lost or end_term > office.term:
+            if self._may_be_lost(office) or end_term > office.term:
                 self._tally.unjudged += 1
                 continue
             self._tally.judged += 1
@@ -217,6 +236,13 @@ class TransferFold:
                     end_term=end_term,
                 )
         self._offices[node] = _Office(term, seq)
+        since = min(each.began for each in (*self._offices.values(), *self._left.values()))
+        self._lost = [(lost, end) for lost, end in self._lost if lost > since]
+
+    def _may_be_lost(self, office: _Office) -> bool:
+        """Whether somebody may have lost what a leader acknowledged, since it was elected."""
+        lost = (self._unnamed, *self._down.values(), *(lost for lost, end in self._lost if end < office.acked))
+        return max(lost) > office.began
 
     def violated(self) -> frozenset[str]:
         """The check, if it is violated so far (`Watchful`)."""
