@@ -75,24 +75,46 @@ PLANTS: dict[str, tuple[str, Callable[[list[Row]], None], str]] = {
 """By name: a run, what is planted there, and the check that finds it."""
 
 
-@pytest.mark.parametrize("name", PLANTS)
-def test_what_is_planted_is_found(name: str) -> None:
-    run, plant, id_ = PLANTS[name]
+def recorded(run: str) -> tuple[pa.Table, dict[str, Any]]:
+    """A recorded run, and what its manifest says that it was made with."""
     source = open_run(RUNS / run)
     assert source.manifest
     made = source.manifest.made_by
     given = {key: value for key, value in made.get("configuration", {}).items() if value is not None}
-    known = {
-        "voters": source.manifest.nodes,
-        **given.get("limits", {}),
-        **given,
-        "protocol": made.get("protocol", "raft"),
-    }
-    rows = source.table().to_pylist()
-    assert check(source.table(), configuration=known).verdict == "holds"
+    known = {"voters": source.manifest.nodes, **given.get("limits", {}), **given}
+    return source.table(), known | {"protocol": made.get("protocol", "raft")}
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_what_is_planted_is_found(name: str) -> None:
+    run, plant, id_ = PLANTS[name]
+    table, known = recorded(run)
+    assert check(table, configuration=known).verdict == "holds"
+    rows = table.to_pylist()
     plant(rows)
-    verdict = check(pa.Table.from_pylist(rows, schema=source.table().schema), configuration=known)
+    verdict = check(pa.Table.from_pylist(rows, schema=table.schema), configuration=known)
     assert id_ in {each.id for each in verdict.checks if each.violated}
+
+
+CONFIGURATIONS: dict[str, tuple[str, dict[str, Any], str]] = {
+    "replication": ("read_path/reference-unavailable", {"replication": {"NODE": 1}}, "nodesets-as-configured"),
+    "a reader's grace": ("read_path/reference-unavailable", {"reader": {"grace": 1}}, "nodesets-as-configured"),
+    "shards": ("read_path/reference-unavailable", {"shards": 3}, "nodesets-as-configured"),
+    "sequencers": ("read_path/reference-unavailable", {"sequencers": 1}, "nodesets-as-configured"),
+    "partitions": ("pull_queries/reference-default", {"server": {"partitions": 3}}, "servers-as-configured"),
+    "a bound": ("pull_queries/reference-default", {"server": {"maximum_lag": 5}}, "servers-as-configured"),
+    "servers": ("pull_queries/reference-default", {"nodes": 3}, "servers-as-configured"),
+}
+"""By name: a run, what its configuration says that is not so, and the check that is undecided then."""
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_a_configuration_that_events_contradict_is_not_believed(name: str) -> None:
+    run, stated, id_ = CONFIGURATIONS[name]
+    table, known = recorded(run)
+    verdict = check(table, configuration=known | stated)
+    assert {each.id for each in verdict.checks if each.verdict == "undecided"} == {id_}
+    assert verdict.verdict == "undecided"
 
 
 def test_no_gap_is_issued_in_single_copy_delivery_during_a_drain() -> None:

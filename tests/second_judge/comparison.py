@@ -154,6 +154,7 @@ def plain(events: list[Event], configuration: Mapping[str, Any], only: Sequence[
             memory_bytes=configuration.get("memory_bytes"),
             max_in_flight=configuration.get("max_in_flight"),
             nodes=configuration.get("nodes", 0),
+            stated=configuration,
             recorded=any(e.dirty is not None for e in events),
             of_protocol=of_protocol,
         )

@@ -8,8 +8,8 @@ together.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
@@ -111,6 +111,8 @@ class History:
     """The run is of a protocol whose nodes may trim the log."""
     nodes: int = 0
     """How many nodes there are, if whoever made the run said so."""
+    stated: Mapping[str, Any] = field(default_factory=dict)
+    """The configuration of the run, as whoever made it has it."""
     max_in_flight: int | None = None
     """Requests to one follower that may be unanswered, if whoever made the run said so."""
 

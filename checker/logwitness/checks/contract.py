@@ -236,6 +236,8 @@ class Setting:
     """How many requests to one follower may be unanswered (raft.md#in-flight); None: nobody says."""
     nodes: int = 0
     """How many nodes there are, voters or not; 0: nobody says."""
+    stated: Mapping[str, Any] = field(default_factory=dict)
+    """The configuration of the run, as whoever made it has it: what events say of it is held against that."""
     protocols: frozenset[str] = frozenset()
     """Names of the protocols that the run is of; none: only what clients saw can be judged."""
     recorded: bool = False

@@ -111,6 +111,7 @@ def setting_of(
     return Setting(
         voters=voters,
         nodes=configured_number(configuration),
+        stated=configuration,
         write_caching=configured_switch(name, configuration, "write_caching", False),
         idempotent=configured_switch(name, configuration, "idempotent", True),
         compiled=compiled,

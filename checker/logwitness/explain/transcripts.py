@@ -28,6 +28,7 @@ given.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -275,9 +276,11 @@ def _header(place: str, words: list[str]) -> Case:
 
 
 def _setting(word: str) -> tuple[str, Any]:
-    name, value = word.split("=")
+    name, value = word.split("=", 1)
     if name == "voters":
         return name, [int(node) for node in value.split(",")]
+    if value.startswith("{"):
+        return name, json.loads(value)
     return name, int(value) if value.isdigit() else value == "true"
 
 
