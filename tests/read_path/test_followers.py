@@ -300,6 +300,12 @@ def test_that_an_epoch_is_clean_is_said_whoever_found_it(tmp_path: Path) -> None
         driver.core.handle = lambda now, event: handled.append(event) or []  # type: ignore[method-assign]
         await driver.internal.catch_up()
         assert e.CleanSet(1) in handled
+        handled.clear()
+        driver._set_clean(1)
+        assert handled == [e.CleanSet(1)]
+        assert not driver.internal._waiting  # it is there
+        driver._set_clean(2)
+        assert [*driver.internal._waiting] == ["clean 2"]
         await driver.close()
 
     played(body)

@@ -186,6 +186,18 @@ def test_a_shard_whose_connection_ends_is_called_again(tmp_path: Path) -> None:
     play(tmp_path, body, ReaderSettings())
 
 
+def test_a_connection_on_which_no_start_is_answered_is_closed_for_another_one(tmp_path: Path) -> None:
+    async def body(reading: Reading, ends: list[ShardsEnd]) -> None:
+        reading.start(1)
+        reading.learn()
+        await until(lambda: ends)
+        ends[0].say(hello=True)
+        await until(lambda: reading.written("stream_start"))
+        await until(lambda: len(ends) == 2 and ends[0].closed)
+
+    play(tmp_path, body, ReaderSettings(single_copy=False, started=50 * MILLISECOND))
+
+
 def test_only_the_shard_that_was_called_is_heard(tmp_path: Path) -> None:
     async def body(reading: Reading, ends: list[ShardsEnd]) -> None:
         reading.start(1)

@@ -9,11 +9,14 @@ from random import Random
 import pytest
 
 from loghistory import HybridClock
+from quorumlog.cluster.log_client import LogPlace
+from quorumlog.cluster.processes import journal_of
 from quorumlog.node.recording import HistoryFile, find_history, whole_events
 from quorumlog.read_path.contents import Contents
 from quorumlog.read_path.events import Change
 from quorumlog.read_path.process.missing import files_before, missing_changes, record_missing
 from quorumlog.read_path.process.shards import CHANGES, stored
+from quorumlog.read_path.processes import PathProcesses
 from quorumlog.read_path.records import new_copy
 from quorumlog.read_path.rules import REFERENCE, lsn_of
 from quorumlog.read_path.shard import copy_columns
@@ -151,6 +154,21 @@ def _with_hole(path: Path, changes: Sequence[bytes], hole: int) -> tuple[FileDis
     data[begins[hole] : begins[hole + 1]] = bytes(begins[hole + 1] - begins[hole])
     (path / CHANGES).write_bytes(data)
     return FileDisk(path), begins[hole]
+
+
+def test_of_a_wiped_shard_nothing_is_left_but_how_often_it_was_started(tmp_path: Path) -> None:
+    """Nor what a run that cuts the power would bring back."""
+    place = LogPlace("log", {0: "127.0.0.1:3"})
+    locations = {0: ("", "", "", "", "N0")}
+    processes = PathProcesses(
+        tmp_path, name="one", locations=locations, sequencers=1, readers=1, internal=place, settings={}
+    )
+    for path in (f"node-0/{CHANGES}", f"{journal_of(0)}/pages", "node-0/incarnation", f"node-1/{CHANGES}"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(b"x")
+    processes.wipe(0)
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {"node-0/incarnation", f"node-1/{CHANGES}"}
 
 
 @pytest.mark.parametrize("hole", [0, 1, 2])

@@ -558,6 +558,23 @@ def test_silence_ends_a_connection_on_both_sides(cut: list[tuple[int, int]]) -> 
     assert both.changes == [[True, False], [True, False]]
 
 
+def test_a_connection_over_which_no_message_comes_ends_though_signs_of_life_do() -> None:
+    """The last message of all is missing: that there is one is known by the signs of life alone."""
+    both = Ends(0, Link())
+    both.passes(10)
+    transmit = both.ends[0]._transmit
+
+    def loses(peer: int, item: Any) -> None:  # noqa: ANN401
+        if not isinstance(item, Segment) or item.message is None:
+            transmit(peer, item)
+
+    both.ends[0]._transmit = loses
+    both.send(1)
+    both.passes(1200)
+    assert both.heard == []
+    assert both.changes == [[True, False], [True, False]]
+
+
 def test_who_begins_anew_knows_no_connection() -> None:
     both = Ends(0, Link())
     both.passes(10)
