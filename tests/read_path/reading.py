@@ -103,8 +103,8 @@ class Reading:
             if kind in _GAPS:
                 self.give(Received(shard, m.ShardGap(1, self.version, _GAPS[kind], lsn(first), lsn(last or first))))
                 continue
-            copy = rec.new_copy(lsn(first), (shard,), b"12345678", flags=_FLAGS.get(kind, 0))
-            sent = b"damaged!" if kind == "X" else copy.payload
+            copy = rec.new_copy(lsn(first), (shard,), b"12345678", flags=_FLAGS.get(kind.removeprefix("X"), 0))
+            sent = b"damaged!" if kind.startswith("X") else copy.payload
             bare = rec.Copy(copy.lsn, copy.copyset, 1, 0, 0, copy.flags, b"", copy.checksum)
             self.give(Received(shard, m.Records(1, self.version, (bare,), rec.compressed([sent]))))
 

@@ -14,7 +14,7 @@ from quorumlog.read_path import rules as r
 from quorumlog.read_path.event_log import LogRecord, Word
 from quorumlog.read_path.events import Change, NodesetsLearned, Persist, Persisted, StatusesLearned, TellEventLog
 from quorumlog.read_path.nodeset import Nodeset
-from quorumlog.read_path.records import DRAINED, Copy, new_copy
+from quorumlog.read_path.records import DRAINED, HOLE, Copy, new_copy
 from quorumlog.read_path.rules import lsn_of
 from quorumlog.read_path.shard import ShardCore
 
@@ -98,10 +98,12 @@ def test_a_shard_that_is_drained_is_a_donor_where_nobody_else_is_left() -> None:
 
 
 def test_rotten_copies_are_not_made_anew() -> None:
-    rotten = replace(copy(0, 3), payload=b"12345679")
-    effects = Donating(0, rotten).learn({3: LOST}, 1)
-    assert sent(effects) == {}
-    assert len(done(effects)) == 1
+    hole = new_copy(LSN, (0, 3), b"", flags=HOLE)
+    for rotten in (replace(copy(0, 3), payload=b"12345679"), replace(hole, payload=b"?")):
+        effects = Donating(0, rotten).learn({3: LOST}, 1)
+        assert sent(effects) == {}
+        assert len(done(effects)) == 1
+    assert sent(Donating(0, hole).learn({3: LOST}, 1)) != {}
 
 
 def test_who_waits_for_another_donor_is_not_done_and_takes_its_part_after_a_while() -> None:

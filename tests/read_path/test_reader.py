@@ -116,10 +116,11 @@ def test_what_a_shard_sends_again_takes_nothing_back() -> None:
     assert reading.delivered() == "D1-2,D3"
 
 
-@pytest.mark.parametrize("unsure", ["aUNSURE3", "aX3"])
+@pytest.mark.parametrize("unsure", ["aUNSURE3", "aX3", "aXHOLE3", "aXBRIDGE3"])
 def test_who_sends_what_it_may_lack_or_what_is_spoiled_may_lack_all_before(unsure: str) -> None:
     reading = heard({"shards": 3, "factor": 2}, unsure)
     assert reading.core.state(0) == r.UNDER_REPLICATED
+    assert (r.lsn_of(1, 3) in reading.core.buffer.records) == (unsure == "aUNSURE3")
 
 
 def test_no_gap_follows_from_answers_newer_than_the_statuses() -> None:

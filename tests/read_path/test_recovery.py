@@ -105,7 +105,8 @@ def test_of_a_sequencers_waves_the_highest_is_stored(first: int) -> None:
 def test_what_is_damaged_does_not_win() -> None:
     lsn = lsn_of(1, 1)
     damaged = replace(new_copy(lsn, (2, 3), b"87654321", wave=2), payload=b"damaged!")
-    assert settled(new_copy(lsn, (0, 1), b"12345678", wave=1), damaged)[lsn].payload == b"12345678"
+    hole = replace(new_copy(lsn, (2, 3), b"", run=2, flags=HOLE), payload=b"?")
+    assert settled(new_copy(lsn, (0, 1), b"12345678", wave=1), damaged, hole)[lsn].payload == b"12345678"
 
 
 def test_answers_to_an_attempt_that_was_given_up_do_not_count() -> None:
