@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logspec.symbolic import Executor
+from quorumlog.read_path import placement
 from quorumlog.read_path import rules as r
 from quorumlog.read_path.nodeset import SCOPES, Location, Nodeset, scopes_of
 from quorumlog.read_path.rules import Scope
@@ -185,3 +186,32 @@ def test_every_rule_runs_on_symbolic_terms() -> None:
         arguments = given.get(field.name, tuple(numbers[: rule.__code__.co_argcount]))
         arguments = tuple([*each] if isinstance(each, range) else each for each in arguments)
         assert isinstance(run.call(rule, *arguments), z3.ExprRef), field.name
+
+
+@pytest.mark.parametrize(
+    ("names", "replication"),
+    [
+        (([0] * 6, [0] * 6, [0] * 6, [0, 1, 2, 0, 1, 2]), {"RACK": 2}),
+        (([0] * 6, [0] * 6, [0] * 6, [0, 0, 0, 0, 1, 2]), {"RACK": 2, "NODE": 3}),
+        (([0, 1, 0, 1, 0, 0],), {"REGION": 2, "NODE": 4}),
+        (([0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2]), {"REGION": 2, "CLUSTER": 3}),
+        (([0] * 5,), {"NODE": 3}),
+    ],
+)
+def test_a_copyset_is_found_where_there_is_one_and_has_none_but_who_may_be_in_it(
+    names: Sequence[Sequence[int]], replication: dict[str, int]
+) -> None:
+    """Whoever is kept is in it. Source: read-path.md#append-waves, read-path.md#rebuilding-donors."""
+    nodeset = Nodeset(replication, _locations(*names))
+    shards = nodeset.shards
+    smallest = [copyset for copyset in _copysets(nodeset.scopes, shards) if len(copyset) <= nodeset.factor]
+    for size in range(len(shards) + 1):
+        for allowed in combinations(shards, size):
+            for kept in ((), (0,), (1, 4)):
+                found = placement.chosen(nodeset, r.REFERENCE, allowed, size, kept)
+                possible = placement.satisfied(nodeset, r.REFERENCE, {*allowed, *kept})
+                assert (found is not None) == possible
+                if found is not None:
+                    assert placement.satisfied(nodeset, r.REFERENCE, found)
+                    assert {*kept} <= {*found} <= {*allowed, *kept}
+                    assert kept or not any(each <= {*allowed} for each in smallest) or len(found) == nodeset.factor

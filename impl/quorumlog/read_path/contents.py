@@ -43,7 +43,7 @@ class Contents:
                 self.last_clean = epoch
         if change.attempt is not None:
             run, epoch, attempt = change.attempt
-            self.attempts[run, epoch] = max(attempt, self.attempts.get((run, epoch), 0))
+            self.attempts[run, epoch] = attempt
         if change.last_clean is not None:
             self.last_clean = max(self.last_clean, change.last_clean)
         if change.trim_point is not None and change.trim_point > self.trim_point:

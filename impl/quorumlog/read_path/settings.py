@@ -563,7 +563,8 @@ SETTINGS: Mapping[str, ReadPathConfiguration] = {
             Fault(605 * MILLISECOND, "wipe", (0, 1), 50 * MILLISECOND),
         ),
     ),
-    # All shards but one lose their data while both sequencers sleep, and the one wakes first whose place was taken.
+    # All shards but one lose their data while both sequencers sleep, and the one wakes first whose place was taken; the
+    # shard that has kept its seal is down by then.
     "asleep-and-lost": replace(
         _CUT_OFF,
         sequencers=2,
@@ -574,6 +575,7 @@ SETTINGS: Mapping[str, ReadPathConfiguration] = {
             Fault(600 * MILLISECOND, "pause", (4,), 900 * MILLISECOND),
             Fault(1150 * MILLISECOND, "pause", (5,), 1200 * MILLISECOND),
             Fault(1200 * MILLISECOND, "wipe", (0, 1, 2), 50 * MILLISECOND),
+            Fault(1450 * MILLISECOND, "kill", (3,), 300 * MILLISECOND),
         ),
     ),
 }
