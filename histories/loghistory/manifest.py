@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from .arrays import different, occurrences
 from .errors import HistoryError, quote
 from .schema import VERSION, Kind
 from .versions import known
@@ -61,10 +62,9 @@ class Tally:
         self.events += batch.num_rows
         self._columns.intersection_update(batch.schema.names)
         if "kind" in batch.schema.names:
-            for entry in batch.column("kind").value_counts().to_pylist():
-                self.kinds[entry["values"]] += entry["counts"]
+            self.kinds.update(occurrences(batch.column("kind")))
         if "node" in batch.schema.names:
-            self.nodes.update(node for node in batch.column("node").unique().to_pylist() if node is not None)
+            self.nodes.update(different(batch.column("node")))
 
     def through(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The same batches, counted as they pass."""

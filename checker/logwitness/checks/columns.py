@@ -85,7 +85,8 @@ class Columns(NamedTuple):
 
     def where(self, mask: Array) -> Columns:
         """The events that ``mask`` selects, by truth or by position."""
-        return Columns(*(read_only(column[mask]) for column in self))
+        places = np.flatnonzero(mask) if mask.dtype == np.bool_ else mask
+        return Columns(*(read_only(column.take(places)) for column in self))
 
     def between(self, start: int, end: int) -> Columns:
         """The events from one position up to another, which is left out; nothing is copied."""

@@ -28,7 +28,7 @@ import numpy as np
 
 from loghistory.schema import SCHEMA, Kind
 
-from .codes import FAULT, INVOKE, code
+from .codes import FAULT, INVOKE, OTHER, code
 from .sentences import fields_of, listed, worded
 from .words import Words
 
@@ -203,7 +203,8 @@ class Recorded:
         self._kinds.update(kinds)
         if len(columns.f) == len(columns.kind):
             for kind in {FAULT, INVOKE}.intersection(kinds):
-                self.asked.update(np.unique(columns.f[columns.kind == kind]).tolist())
+                asked = columns.f[np.flatnonzero(columns.kind == kind)]
+                self.asked.update((np.flatnonzero(np.bincount(asked.astype(np.int64) - OTHER)) + OTHER).tolist())
 
     def lacks(self, kinds: Iterable[Kind]) -> Kind | None:
         """The first of these kinds of which there is no event."""

@@ -104,7 +104,7 @@ def _move(old: Table, new: Table) -> None:
 
 def at_most(keys: Ints) -> int:
     """How many different keys there are at most, of offsets that mostly lie close together."""
-    offsets = keys[keys >= 0]
+    offsets = keys.take(np.flatnonzero(keys >= 0))
     span = int(offsets.max()) - int(offsets.min()) + 1 if len(offsets) else 0
     return len(keys) - len(offsets) + min(len(offsets), span)
 

@@ -125,7 +125,10 @@ class _Often(Generic[P, R]):
             return self._entry(*args)
         found = self._loop(*args, **kwargs)
         # Of a loop that was compiled for several types it is not known which one this was.
-        self._entry = next(iter(self._overloads.values())).entry_point if len(self._overloads) == 1 else None
+        if len(self._overloads) > 1:
+            self._entry = None
+        elif self._entry is None:
+            self._entry = next(iter(self._overloads.values())).entry_point
         self._last = args
         return found
 

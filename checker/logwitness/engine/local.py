@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from loghistory import RunSource
-from loghistory.arrays import slots
+from loghistory.arrays import occurrences
 from loghistory.errors import quote
 from loghistory.importers import ForeignFormat
 from loghistory.schema import STATE_KINDS
@@ -25,12 +25,14 @@ from ..checks.kernel import compiled_pays
 from .configured import configured_bound, configured_switch
 from .doubt import Doubt, Vocabulary
 from .logs import Logs
+from .memory import keep_freed
 from .read_ahead import read_ahead
 from .run import RunVerdict, exit_status, together
 from .voters import configured_number, configured_voters, numbered_voters
 
-BATCH_ROWS = 1 << 16
-"""Events that are judged at once: folds make room for all that these may bring, which is not to outgrow the caches."""
+BATCH_ROWS = 1 << 17
+"""Events that are judged at once, as many as a row group has: folds make room for all that these may bring, which is
+not to outgrow the caches."""
 
 Progress = Callable[[int], None]
 """Called with the number of events read so far."""
@@ -173,6 +175,8 @@ def judge_logs(
     ``batches`` gives the events in order, with the columns that it is told; ``doubt`` sees them too. Families may be
     judged apart from each other, and so may logs.
     """
+    if setting.compiled:
+        keep_freed()
     wanted = {column for family in families for column in family.columns}
     reader = Reader(name, wanted, setting.words, compiled=setting.compiled)
     logs = Logs(families, setting)
@@ -291,16 +295,10 @@ def _recorded(source: RunSource | pa.Table, known: Iterable[Protocol]) -> tuple[
     nodes: set[int] = set()
     for batch in _batches(source, ["kind", "node"]):
         words = batch.column("kind")
-        found = _occurring(words)
+        found = occurrences(words)
         kinds.update(found)
         if internal.isdisjoint(found):
             continue
         of_nodes = pc.is_in(words.dictionary, value_set=of_protocols).take(words.indices)
         nodes.update(node for node in batch.column("node").filter(of_nodes).unique().to_pylist() if node is not None)
     return kinds, tuple(sorted(nodes))
-
-
-def _occurring(words: pa.DictionaryArray) -> list[str]:
-    """The words that a column holds."""
-    known = words.dictionary.to_pylist()
-    return [known[code] for code in np.flatnonzero(np.bincount(slots(words.indices.drop_null()), minlength=len(known)))]

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..checks.codes import CRASH, FAULT, HEAL, KINDS, PHASE, POWER_LOSS, STOP, STORAGE_ERROR
+from ..checks.codes import CRASH, FAULT, HEAL, KINDS, PHASE, POWER_LOSS, STOP, STORAGE_ERROR, among
 from ..checks.columns import Columns, Ints, held_for, joined
 from ..checks.contract import Family, Fold, Recorded, Setting, Verdicts, Watchful, quiet_first
 from ..checks.kernel import all_made
@@ -26,8 +26,6 @@ _SHARED = (STOP, CRASH, POWER_LOSS, STORAGE_ERROR, FAULT, HEAL, PHASE)
 
 SHARED_KINDS = tuple(str(KINDS[code]) for code in _SHARED)
 """The same, as words."""
-
-_IS_SHARED = np.isin(np.arange(len(KINDS)), _SHARED)
 
 FEW = 128
 """Events from which on a log has folds of its own: they take no less memory than that many events."""
@@ -85,7 +83,7 @@ class Logs:
             self._sort_out()
 
     def _unnamed(self, columns: Columns) -> None:
-        shared = np.flatnonzero(_IS_SHARED[columns.kind])
+        shared = np.flatnonzero(among(columns.kind, _SHARED))
         self._own_events |= len(shared) < len(columns.seq)
         number = self._numbers.setdefault(None, len(self._numbers))
         folds = self._folds_of(number)

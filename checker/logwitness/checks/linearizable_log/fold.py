@@ -19,7 +19,7 @@ from .per_event import listen
 from .rules import CHECK
 from .state import ACKED, LOOSE, NONE, Empty, Given, Known, Lengths, Losses, More, Named, Open, Tables, blank, fill
 
-_AT_ONCE = 1 << 14
+_AT_ONCE = 1 << 16
 """Events for which room is made together: tables of what is open are as large as these could fill them."""
 _MORE_KEPT = 1 << 16
 """Repeated conflicts are put together when there are more."""

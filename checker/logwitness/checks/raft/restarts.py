@@ -14,8 +14,8 @@ import numpy as np
 
 from loghistory.schema import END_KINDS, Kind
 
-from ..codes import CRASH, DISK_FULL, FAULT, FAULT_WIPE, NULL, SNAPSHOT, START, STOP, STORAGE_ERROR, TRIM, lookup
-from ..columns import Columns, Ints
+from ..codes import CRASH, DISK_FULL, FAULT, FAULT_WIPE, NULL, SNAPSHOT, START, STOP, STORAGE_ERROR, TRIM, among, codes
+from ..columns import Columns, Ints, groups
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
 from .protocol import RAFT
 
@@ -37,8 +37,8 @@ KNOWS = Check(
     columns=("node", "commit"),
 )
 _RARE = frozenset({Kind.START, Kind.SNAPSHOT, Kind.TRIM, Kind.FAULT}) | END_KINDS
-_IS_RARE = lookup(_RARE)
-_MOVES = lookup((Kind.COMMIT, Kind.START, Kind.SNAPSHOT, Kind.TRIM))
+_RARE_CODES = codes(_RARE)
+_MOVES = codes((Kind.COMMIT, Kind.START, Kind.SNAPSHOT, Kind.TRIM))
 _KEEPS = (CRASH, STOP)
 """How lives end after which all is on the disk that was written."""
 
@@ -67,8 +67,8 @@ class RestartsFold:
 
     def feed(self, columns: Columns) -> None:
         """Take the next events: the rare ones, and by each stop how far the node had committed."""
-        rare = np.flatnonzero(_IS_RARE[columns.kind])
-        moves = np.flatnonzero(_MOVES[columns.kind])
+        rare = np.flatnonzero(among(columns.kind, _RARE_CODES))
+        moves = np.flatnonzero(among(columns.kind, _MOVES))
         done = 0
         names = ("seq", "kind", "node", "f", "offset", "commit", "visible", "term", "dirty", "value", "reason")
         for place, (*event, reason) in zip(rare.tolist(), columns.rows(rare, *names), strict=True):
@@ -83,11 +83,8 @@ class RestartsFold:
 
     def _commits(self, columns: Columns, which: Ints) -> None:
         """What nodes state of their commit index, the last of each."""
-        latest = which[::-1]
-        nodes = columns.node[latest]
-        for node in np.unique(nodes).tolist():
-            at = latest[int(np.argmax(nodes == node))]
-            self._known[node] = _Known(int(columns.commit[at]), int(columns.seq[at]))
+        for node, own in groups(columns.node[which], which):
+            self._known[node] = _Known(int(columns.commit[own[-1]]), int(columns.seq[own[-1]]))
 
     def _take(
         self, seq: int, kind: int, node: int, f: int, offset: int, commit: int, visible: int, *found: int

@@ -403,7 +403,7 @@ class DeliveryFold(StreamFold[_Rows]):
         state, used = self._state, self._state.run.tolist()
         begun = int(np.count_nonzero(rows.kind == INVOKE))
         trims = int(np.count_nonzero((rows.kind == INVOKE) & (rows.f == _F_TRIM)))
-        lsns = at_most(rows.offset[among(rows.kind, (_RECORD, _GAP, OK, _ACKNOWLEDGE))])
+        lsns = at_most(rows.offset[np.flatnonzero(among(rows.kind, (_RECORD, _GAP, OK, _ACKNOWLEDGE)))])
         self._state = state._replace(
             lsns=roomy(state.lsns, used[_USED_LSNS], lsns, self.compiled),
             known=all_grown(state.known, used[_USED_LSNS], lsns, _blank),

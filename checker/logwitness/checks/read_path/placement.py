@@ -187,7 +187,7 @@ class PlacementFold(StreamFold[_Rows]):
         """See `StreamFold`."""
         state, (lsns, epochs) = self._state, self._state.used.tolist()
         releases = int(np.count_nonzero(rows.kind == _RELEASE))
-        copies = at_most(rows.offset[among(rows.kind, (_COPY, _ACKNOWLEDGE))])
+        copies = at_most(rows.offset[np.flatnonzero(among(rows.kind, (_COPY, _ACKNOWLEDGE)))])
         self._copied = self._copied or bool((rows.kind == _COPY).any())
         self._state = _State(
             roomy(state.lsns, lsns, copies, self.compiled),
