@@ -339,6 +339,24 @@ def test_a_gap_goes_no_further_than_nodesets_are_known() -> None:
     assert answered(reading, until=2).delivered() == "BRIDGE1-e2n5"
 
 
+@pytest.mark.parametrize(("said", "kind"), [("a:te1n1-e4n5", "T"), ("a:g1-e4n5", "BRIDGE")])
+def test_a_gap_ends_where_another_nodeset_begins(said: str, kind: str) -> None:
+    """And goes on when that one is reached, no further than it goes (read-path.md#epoch-metadata)."""
+    reading = answered(Reading({"shards": 1, "metadata": {"since": 1, "until": 1, "last": False}}))
+    reading.hear(said)
+    assert reading.delivered() == ""
+    other = Nodeset({"RACK": 1}, reading.nodeset.locations)
+    answered(reading, since=2, until=3, nodeset=other)
+    assert reading.delivered() == f"{kind}1-4294967295"
+    assert (reading.core.nodeset, reading.core.known_epoch, reading.asked[-1]) == (other, 3, 4)
+    answered(reading, since=4, until=4, nodeset=other)
+    assert reading.delivered() == f"{kind}e2n0-e4n5"
+
+
+def test_the_trim_point_never_falls() -> None:
+    assert heard({"settings": {"skip_trimmed": False}}, "a:t1-5", "b:t1-3").core.trim_point == r.lsn_of(1, 5)
+
+
 def test_where_the_newest_nodeset_is_gone_the_metadata_log_is_asked_again() -> None:
     """Source: read-path.md#epoch-metadata."""
     reading = Reading({"shards": 0, "metadata": {"since": 3, "until": 5, "last": True}})
