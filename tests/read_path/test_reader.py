@@ -313,6 +313,16 @@ def test_nodesets_are_known_no_further_than_the_metadata_log_says_whatever_was_h
     assert reading.core.known_epoch == 3
 
 
+def test_one_answer_tells_of_all_epochs_up_to_the_highest_lsn_heard() -> None:
+    """Source: read-path.md#epoch-metadata."""
+    reading = answered(Reading({"shards": 1, "metadata": {"since": 1, "until": 5, "last": False}}))
+    assert reading.core.known_epoch == 1
+    reading.hear("a:g1-e3n5")
+    assert reading.asked[-1] == 2
+    answered(reading)
+    assert reading.core.known_epoch == 3
+
+
 def test_behind_a_bridge_record_its_epoch_is_known() -> None:
     """Source: read-path.md#gap-data-loss."""
     reading = answered(Reading({"first": "e2n1", "metadata": {"since": 1, "until": 2, "last": True}}))
@@ -373,7 +383,8 @@ def test_the_newest_nodeset_is_provisional_if_it_is_of_an_earlier_epoch() -> Non
     assert answered(reading).delivered() == "De2n2-e2n3,e2n4"
 
 
-def test_who_leaves_the_nodeset_is_stopped_and_is_not_listed_when_it_is_back() -> None:
+def test_who_leaves_the_nodeset_is_stopped_and_listed_until_a_rewind() -> None:
+    """All are asked with the list of one filter version (read-path.md#starts-carry-the-list)."""
     one = {"since": 1, "until": 1, "last": False}
     reading = answered(Reading({"settings": SINGLE, "metadata": one}))
     reading.hear("bX1")
@@ -383,8 +394,14 @@ def test_who_leaves_the_nodeset_is_stopped_and_is_not_listed_when_it_is_back() -
         reading.hear(f"aBRIDGEe{epoch - 1}n1")
         answered(reading, since=epoch, until=epoch, nodeset=nodeset)
         assert [*reading.core.shards] == [*nodeset.shards]
+        assert reading.core.listed == {1}
     assert reading.stopped == {1}
-    assert 1 not in reading.core.down
+    assert reading.starts[1].filter_version == 2
+    assert reading.starts[1].delivery == m.Delivery(frozenset({1}), 1, 0, None)
+    reading.hear("aBRIDGEe3n1")
+    answered(reading, since=4, until=4, nodeset=alone)
+    reading.give(StatusesLearned(9, {0: 0, 1: 0}, 9))
+    rewound(reading).did("down ")
 
 
 # -- whom it asks (read-path.md#known-down-joins, read-path.md#slow-tick) ----------------------------------------------

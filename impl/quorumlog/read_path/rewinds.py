@@ -101,7 +101,7 @@ class Rewinding(Stream):
         self.filter_version += 1
         self._forget()
         self.single = self._next_single
-        self.down = (self.down | self._joining) - self._leaving
+        self.down = ((self.down | self._joining) - self._leaving) & self.shards.keys()
         self.slow = self._detector.slow & frozenset(self.shards)
         self._joining.clear()
         self._leaving.clear()

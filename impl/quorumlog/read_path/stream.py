@@ -300,7 +300,6 @@ class Stream:
         self._note("stream_metadata", epoch=self.known_epoch)
         for shard in [shard for shard in self.shards if shard not in nodeset.locations]:
             del self.shards[shard]
-            self.down.discard(shard)
             self._effects.append(Send(shard, Stop(self.stream)))
             self._cancel(f"shard {shard}")
         for shard in nodeset.shards:
