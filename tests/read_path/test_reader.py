@@ -211,6 +211,11 @@ def test_a_shard_is_asked_again_as_soon_as_it_has_its_data() -> None:
     del reading.starts[1]
     reading.give(StatusesLearned(1, {0: 0, 1: 0}, 0))
     assert 1 in reading.starts
+    reading.give(Received(1, m.Started(1, 0, 1, m.Answer.OK)))
+    for version, status in ((2, r.UNAVAILABLE), (3, r.FULLY_AUTHORITATIVE)):
+        reading.starts.clear()
+        reading.give(StatusesLearned(version, {0: 0, 1: status}, 0))
+        assert not reading.starts  # it has answered
 
 
 def test_a_rewind_forgets_what_was_heard_beyond_the_window_and_of_who_is_away() -> None:
@@ -363,8 +368,9 @@ def test_a_gap_ends_where_another_nodeset_begins(said: str, kind: str) -> None:
     assert reading.delivered() == f"{kind}e2n0-e4n5"
 
 
-def test_the_trim_point_never_falls() -> None:
+def test_neither_the_trim_point_nor_the_highest_lsn_heard_falls() -> None:
     assert heard({"settings": {"skip_trimmed": False}}, "a:t1-5", "b:t1-3").core.trim_point == r.lsn_of(1, 5)
+    assert heard({}, "a:g1-5", "b:g1-3").core.newest == r.lsn_of(1, 5)
 
 
 def test_where_the_newest_nodeset_is_gone_the_metadata_log_is_asked_again() -> None:
