@@ -193,7 +193,7 @@ def test_a_connection_on_which_no_start_is_answered_is_closed_for_another_one(tm
         await until(lambda: ends)
         ends[0].say(hello=True)
         await until(lambda: reading.written("stream_start"))
-        await until(lambda: len(ends) == 2 and ends[0].closed)
+        await until(lambda: len(ends) > 1 and ends[0].closed)
 
     play(tmp_path, body, ReaderSettings(single_copy=False, started=50 * MILLISECOND))
 
