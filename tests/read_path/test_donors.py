@@ -165,6 +165,7 @@ def test_it_is_done_authoritatively_if_no_record_had_all_copies_on_what_is_lost(
 def test_what_is_back_with_its_data_says_so_and_what_was_rebuilt_once_it_may_store() -> None:
     assert TellEventLog(LogRecord(Word.ABORT, 0)) in Donating(0).learn({0: UNAVAILABLE}, 1)
     lost = Donating(0, intact=False)
+    assert lost.learn({0: UNAVAILABLE}, 0) == []
     (waits,) = lost.core.handle(
         0, StatusesLearned(1, {**dict.fromkeys(LOCATIONS, FULL), 0: EMPTY}, 1, frozenset({0}), plan=1)
     )

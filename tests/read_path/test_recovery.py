@@ -240,6 +240,27 @@ def test_a_recovery_reads_again_at_once_when_a_shard_begins_to_leave() -> None:
     assert m.Digest(1, 1, 0, 2) in asked
 
 
+def test_a_recovery_that_cleans_reads_again_when_a_shard_begins_to_leave() -> None:
+    """Source: read-path.md#recovery-clean."""
+    recovery = Recovery(1, {1: NODESET}, SequencerSettings(), REFERENCE)
+    with_one_that_leaves(recovery, frozenset())
+    for lsn, shards in [(lsn, {*shards}) for lsn, shards in recovery._epoch.targets.items()]:
+        for shard in shards:
+            effects = recovery.received(shard, m.Stored(lsn, 1, 1, m.StoreAnswer.OK, 1))
+    assert asks(effects, m.Clean) == [0, 1, 2, 3]
+    statuses = dict.fromkeys(NODESET.shards, FULLY_AUTHORITATIVE) | {2: UNDERREPLICATION}
+    effects = recovery.statuses_changed(StatusesLearned(2, statuses, 0, frozenset({2})))
+    assert 2 in asks(effects, m.Digest)
+
+
+@pytest.mark.parametrize(("sealed", "over"), [(1, False), (2, True)])
+def test_a_run_whose_write_is_refused_for_a_later_one_was_overtaken(sealed: int, over: bool) -> None:
+    recovery = Recovery(1, {1: NODESET}, SequencerSettings(), REFERENCE)
+    with_one_that_leaves(recovery, frozenset())
+    recovery.received(2, m.Stored(lsn_of(1, 1), 1, 1, m.StoreAnswer.SEALED, sealed))
+    assert recovery.preempted == over
+
+
 def test_a_recovery_reads_again_when_a_rebuilding_was_completed_between_two_versions() -> None:
     """Who left and is back may not have what it has stored. Source: read-path.md#recovery-clean."""
     recovery = Recovery(1, {1: NODESET}, SequencerSettings(), REFERENCE)

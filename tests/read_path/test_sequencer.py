@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quorumlog.durations import SECOND
-from quorumlog.events import Effect, Event, Received, Send, TimerFired
+from quorumlog.events import Effect, Event, Received, Send, SetTimer, TimerFired
 from quorumlog.read_path import messages as m
 from quorumlog.read_path.configuration import SequencerSettings
 from quorumlog.read_path.events import (
@@ -126,6 +126,17 @@ def test_a_release_says_what_the_sequencer_knew_of_the_event_log() -> None:
     assert {each.version for each in released if isinstance(each, m.Release)} == {7}
 
 
+def test_each_wave_is_given_twice_the_time_up_to_a_bound() -> None:
+    """Source: read-path.md#append-waves."""
+    writing = Writing(store=10, store_most=50)
+    name, effects = f"wave {lsn_of(3, 1)}", writing.effects
+    delays = list[int]()
+    for _ in range(5):
+        delays += [each.delay for each in effects if isinstance(each, SetTimer) and each.name == name]
+        effects = writing.give(TimerFired(name))
+    assert delays == [10, 20, 40, 50, 50]
+
+
 def test_what_another_wave_stored_does_not_acknowledge() -> None:
     writing = Writing()
     first = [*stores(writing.effects)]
@@ -187,6 +198,7 @@ def test_releases_and_trims_go_to_all_shards_of_all_nodesets_and_no_trim_goes_fu
     """Source: read-path.md#release-everywhere, read-path.md#shard-refuses."""
     writing = Writing()
     writing.give(NodesetsLearned({1: NODESET, 2: Nodeset({"NODE": 2}, {4: ("", "", "", "", "N4")})}))
+    writing.give(NodesetsLearned({1: NODESET}))  # what comes late is older
     writing.stored(1, 1, *stores(writing.effects))
     released = [each for each in writing.give(TimerFired("release")) if isinstance(each, Send)]
     assert {(each.to, each.message) for each in released} == {(to, m.Release(3, lsn_of(3, 1))) for to in range(5)}

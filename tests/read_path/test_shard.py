@@ -96,6 +96,16 @@ def test_nothing_is_purged_before_the_seal_is_durable() -> None:
     assert shard.released == 0
 
 
+def test_what_others_say_purges_nothing_before_the_newest_seal_is_durable() -> None:
+    """A later release has come meanwhile, and with it a higher seal."""
+    shard = a_shard(Change(copy=new_copy(lsn_of(1, 5), (0, 1), b"12345678")))
+    answers(shard, m.Release(2, lsn_of(2, 1)))
+    (seal,) = shard.handle(0, Received(NODE, m.Release(3, lsn_of(3, 1))))
+    assert isinstance(seal, Persist)
+    assert shard.handle(0, Received(1, m.Recovered({1: (lsn_of(1, 3), lsn_of(1, 8), 1, 1)}))) == []
+    assert any(isinstance(each, Persist) for each in shard.handle(0, Persisted(seal.ticket)))
+
+
 def test_what_is_released_stays_so() -> None:
     """A release that comes late, of the same sequencer or of an earlier one, takes nothing back."""
     shard = a_shard(Change(last_clean=1))
