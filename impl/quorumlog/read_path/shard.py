@@ -8,6 +8,7 @@ Nothing is answered before it is durable.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -49,6 +50,15 @@ def copy_columns(copy: Copy) -> dict[str, Any]:
     return {**columns, "shards": bits(copy.copyset)}
 
 
+@dataclass(slots=True)
+class _Write:
+    """A change on its way to the disk, what follows when it is durable, and who waits for a copy: each is told once."""
+
+    change: Change
+    then: Callable[[], None]
+    answers: list[Send] = field(default_factory=list)
+
+
 class ShardCore(Donor):
     """Shard ``number``. ``changes``: what is on its disk, in order; ``locations``: those of all shards."""
 
@@ -66,7 +76,7 @@ class ShardCore(Donor):
             contents.apply(change)
         super().__init__(number, contents, settings, rules, locations)
         self._sealed = contents.sealed  # what is being made durable included
-        self._waiting: dict[int, tuple[Change, Callable[[], None]]] = {}
+        self._waiting: dict[int, _Write] = {}  # by ticket
         self._attempts = dict(contents.attempts)  # and those that are being made durable
         self._release: tuple[int, int] = (0, 0)  # the newest, with its epoch, which waits for a purge
         self._purging: dict[int, tuple[int, int, int, int]] | None = None  # what others said of epochs to purge
@@ -78,9 +88,10 @@ class ShardCore(Donor):
             case Received(sender, message):
                 self._received(sender, message)
             case Persisted(ticket):
-                change, then = self._waiting.pop(ticket)
-                self._apply(change)
-                then()
+                written = self._waiting.pop(ticket)
+                self._apply(written.change)
+                written.then()
+                self._effects += written.answers
             case BatchRead(reader, stream, ticket):
                 self._batch_read(reader, stream, ticket)
             case StatusesLearned():
@@ -137,11 +148,11 @@ class ShardCore(Donor):
     def _persist(self, change: Change, then: Callable[[], None]) -> None:
         """Make a change durable, apply it, and go on."""
         self._tickets += 1
-        self._waiting[self._tickets] = change, then
+        self._waiting[self._tickets] = _Write(change, then)
         self._effects.append(Persist(self._tickets, change))
 
     def _on_their_way(self) -> list[Copy]:
-        return [change.copy for change, _ in self._waiting.values() if change.copy is not None]
+        return [write.change.copy for write in self._waiting.values() if write.change.copy is not None]
 
     def _apply(self, change: Change) -> None:
         copy = change.copy
@@ -211,32 +222,28 @@ class ShardCore(Donor):
         if not taken:
             self._effects.append(stored)
         elif seal > self.contents.sealed or not self._has_or_writes(copy, stored):
-            self._persist(Change(copy=copy, sealed=seal or None), lambda: self._effects.append(stored))
+            self._persist(Change(copy=copy, sealed=seal or None), lambda: None)
+            self._waiting[self._tickets].answers.append(stored)
 
     def _has_or_writes(self, copy: Copy, stored: Send) -> bool:
         """Answer without a write if this very copy is here; when it is, if it is on its way to the disk.
 
         Whoever waits for a slow disk asks again and again: it would write for ever. Source: read-path.md#written-once.
         """
-        for ticket, (change, then) in reversed(self._waiting.items()):
+        for write in reversed(self._waiting.values()):
+            change = write.change
             if change.delete is not None and change.delete[0] <= copy.lsn <= change.delete[1]:
                 return False
             if change.copy is not None and change.copy.lsn == copy.lsn:
                 if change.copy != copy:
                     return False
-                self._waiting[ticket] = change, self._and_answer(then, stored)
+                if stored not in write.answers:
+                    write.answers.append(stored)
                 return True
         if self.contents.copies.get(copy.lsn) == copy:
             self._effects.append(stored)
             return True
         return False
-
-    def _and_answer(self, then: Callable[[], None], stored: Send) -> Callable[[], None]:
-        def both() -> None:
-            then()
-            self._effects.append(stored)
-
-        return both
 
     def _answer_to(self, message: m.Store) -> StoreAnswer:
         """Source: read-path.md#shard-refuses, read-path.md#lost-data-refuses, read-path.md#knows-before-it-stores."""
