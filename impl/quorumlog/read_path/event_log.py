@@ -78,12 +78,12 @@ class EventLog:
             case Word.UNRECOVERABLE if lost is None:
                 self._lost[record.shard] = _Lost(False, False)
                 self._plan_anew(under_way)
-            case Word.UNRECOVERABLE if lost is not None and not lost.empty and (lost.recoverable or lost.drain):
+            case Word.UNRECOVERABLE if lost is not None and not lost.empty and lost.recoverable:
                 was_drained = lost.drain
                 lost.recoverable = lost.drain = False
                 if was_drained:
                     self._plan_anew(under_way)
-            case Word.ABORT if lost is not None and not lost.empty and (lost.recoverable or lost.drain):
+            case Word.ABORT if lost is not None and not lost.empty and lost.recoverable:
                 del self._lost[record.shard]
                 self._plan_anew(under_way)
             case Word.ACKNOWLEDGE if lost is not None and lost.empty:
