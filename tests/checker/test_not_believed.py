@@ -27,6 +27,14 @@ def nth(rows: list[Row], number: int, **columns: object) -> int:
     return places[number]
 
 
+def copyset_of_strangers(rows: list[Row]) -> None:
+    """All copies of a record say that a shard has one which there is not."""
+    copies = [row for row in rows if row["kind"] == "copy" and row["record"] == "data"]
+    lsn = copies[len(copies) // 2]["offset"]
+    for row in [row for row in copies if row["offset"] == lsn]:
+        row["shards"] |= 1 << 20
+
+
 def next_far(rows: list[Row]) -> None:
     """A committed read of clients alone that returned nothing is told to go on far ahead."""
     rows[:] = [row for row in rows if row["process"] is not None or row["kind"] in ("fault", "heal", "phase")]
@@ -66,6 +74,7 @@ PLANTS: dict[str, tuple[str, Callable[[list[Row]], None], str]] = {
     "a wipe": ("read_path/reference-back-without", wipe_unrecorded, "lost-with-its-disk"),
     "a wipe of two": ("read_path/reference-rack-away", wipe_unrecorded, "lost-with-its-disk"),
     "a loss": ("read_path/reference-unavailable", lost_without_a_wipe, "lost-with-its-disk"),
+    "a shard that there is not": ("read_path/reference-failover", copyset_of_strangers, "replication-property-holds"),
     "where a read ends": ("raft/reference-reads", next_far, "stale-read"),
     **{
         f"{kind} again": ("pull_queries/reference-default", once_more(kind), "candidates-follow-view")

@@ -297,6 +297,12 @@ def replication_property_holds(history: History) -> Count:
     acknowledged: set[int] = set()
     released: dict[int, int] = {}
     begun: set[int] = set()
+    told = {e.epoch: json.loads(e.text)["locations"] for e in history.events if e.kind == "nodeset" and nodeset(e)}
+    for e in history.events:
+        if e.kind == "copy" and e.record == "data" and any(epoch <= e.offset >> 32 for epoch in told):
+            places = told[max(epoch for epoch in told if epoch <= e.offset >> 32)]
+            if any((e.shards or 0) >> shard & 1 and str(shard) not in places for shard in range(63)):
+                count += JUDGED + VIOLATED
     for e in history.events:
         if e.kind == "nodeset" and nodeset(e):
             declared[e.epoch] = nodeset(e)

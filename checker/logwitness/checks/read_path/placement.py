@@ -25,15 +25,16 @@ from .protocol import READ_PATH, TURNS, Cells, StreamFold, epoch_of, no_rows, sh
 
 HOLDS = Check(
     id="replication-property-holds",
-    rule="A record has copies of one wave that satisfy the property of its epoch when it is acknowledged, and every "
-    "shard that is named has one; nothing is released that is not acknowledged, nor anything but in its own epoch, and "
-    "recovery takes nothing else for known good.",
+    rule="A record has copies of one wave that satisfy the property of its epoch when it is acknowledged, every shard "
+    "that is named has one, and no copyset names a shard that is not in the nodeset; nothing is released that is not "
+    "acknowledged, nor anything but in its own epoch, and recovery takes nothing else for known good.",
     source=("read-path.md#replication-property-holds", "read-path.md#append-waves"),
-    fact="a record acknowledged, or released; an epoch recovered",
+    fact="a record acknowledged, or released; an epoch recovered; a copy that names strangers",
     sentence={
         "copies": "Node {node} acknowledged {value} at {lsn}, but only shards {shards} had stored that wave.",
         "named": "Node {node} acknowledged {value} at {lsn} by copies on shards {shards}, which had not stored that "
         "wave.",
+        "copyset": "The copy at {lsn} on shard {node} names shards {others}, which are not in the nodeset.",
         "epoch": "Node {node} released {lsn} in epoch {epoch}.",
         "nodeset": "The nodeset of epoch {epoch} is shards {shards}, but it says where shards {others} are.",
         "released": "Node {node} released {lsn}, which was not acknowledged.",
@@ -79,6 +80,9 @@ class _Rows(NamedTuple):
     wave: Cells
     recovery: Cells
     records: Cells
+
+
+_SAYS = tuple(map(_Rows._fields.index, ("seq", "offset", "node")))
 
 
 class _Known(NamedTuple):
@@ -182,13 +186,17 @@ class PlacementFold(StreamFold[_Rows]):
         self._slow: dict[int, int] = {}  # by stream
         self._begun = 0  # the nodes that took part
         self._copied = False
+        # By epoch and copyset: how many copies there are, and of the first the event, LSN and shard.
+        self._copysets: dict[tuple[int, int], tuple[int, int, int, int]] = {}
 
     def make_room(self, rows: _Rows) -> None:
         """See `StreamFold`."""
         state, (lsns, epochs) = self._state, self._state.used.tolist()
         releases = int(np.count_nonzero(rows.kind == _RELEASE))
         copies = at_most(rows.offset[np.flatnonzero(among(rows.kind, (_COPY, _ACKNOWLEDGE)))])
+        data = np.flatnonzero((rows.kind == _COPY) & (rows.record == _DATA))
         self._copied = self._copied or bool((rows.kind == _COPY).any())
+        self._name(rows.offset[data] >> 32, rows.shards[data], *(rows[at][data] for at in _SAYS))
         self._state = _State(
             roomy(state.lsns, lsns, copies, self.compiled),
             all_grown(state.known, lsns, copies, lambda name: NULL if name == "value" else 0),
@@ -197,6 +205,31 @@ class PlacementFold(StreamFold[_Rows]):
             state.used,
             state.awaited,
         )
+
+    def _name(self, epochs: Ints, copysets: Ints, seqs: Ints, lsns: Ints, nodes: Ints) -> None:
+        """Note which copysets there are in each epoch; its nodeset may be told later."""
+        order = np.lexsort((copysets, epochs))
+        epochs, copysets = epochs[order], copysets[order]
+        begins = np.flatnonzero(np.append(True, (np.diff(epochs) != 0) | (np.diff(copysets) != 0))[: len(order)])
+        counts = np.diff(np.append(begins, len(order)))
+        for begin, count in zip(begins.tolist(), counts.tolist(), strict=True):
+            at, key = int(order[begin]), (int(epochs[begin]), int(copysets[begin]))
+            first = self._copysets.get(key, (0, int(seqs[at]), int(lsns[at]), int(nodes[at])))
+            if first[0] or len(self._copysets) < _MOST:
+                self._copysets[key] = (first[0] + count, *first[1:])
+
+    def _strangers(self) -> None:
+        """Copysets that name shards which are not in the nodeset of their epoch."""
+        tally, found = self.tallies[HOLDS.id], list[tuple[int, int, dict[str, object]]]()
+        for (epoch, copyset), (count, seq, lsn, node) in self._copysets.items():
+            nodeset = self._nodesets.of(epoch)
+            others = max(copyset, 0) & ~nodeset.shards if nodeset is not None else 0
+            if others:
+                found.append((seq, count, {"lsn": shown(lsn), "node": node, "others": [*members(others)]}))
+        for seq, count, said in sorted(found, key=lambda each: each[0]):
+            tally.judged += count
+            tally.violation(seq, way="copyset", **said)
+            tally.more(count - 1)
 
     def skim(self, rows: _Rows, at: int) -> int:
         """See `StreamFold`."""
@@ -334,6 +367,7 @@ class PlacementFold(StreamFold[_Rows]):
     def finish(self) -> Verdicts:
         """See `StreamFold`; where no copy or no acknowledgement is recorded, that may explain what was found."""
         self._ends.over()
+        self._strangers()
         found, (holds, slow) = super().finish(), self.tallies.values()
         lacks = "no acknowledgement" if not self._state.known.acknowledged.any() else "" if self._copied else "no copy"
         if not holds.violated or not lacks:
