@@ -77,6 +77,8 @@ class ShardCore(Donor):
         super().__init__(number, contents, settings, rules, locations)
         self._sealed = contents.sealed  # what is being made durable included
         self._waiting: dict[int, _Write] = {}  # by ticket
+        self._writing: dict[int, int] = {}  # by LSN: the ticket of the last copy of it that is on its way
+        self._deleting: dict[int, tuple[int, int]] = {}  # by ticket: from where to where
         self._attempts = dict(contents.attempts)  # and those that are being made durable
         self._release: tuple[int, int] = (0, 0)  # the newest, with its epoch, which waits for a purge
         self._purging: dict[int, tuple[int, int, int, int]] | None = None  # what others said of epochs to purge
@@ -88,10 +90,7 @@ class ShardCore(Donor):
             case Received(sender, message):
                 self._received(sender, message)
             case Persisted(ticket):
-                written = self._waiting.pop(ticket)
-                self._apply(written.change)
-                written.then()
-                self._effects += written.answers
+                self._persisted(ticket)
             case BatchRead(reader, stream, ticket):
                 self._batch_read(reader, stream, ticket)
             case StatusesLearned():
@@ -149,7 +148,21 @@ class ShardCore(Donor):
         """Make a change durable, apply it, and go on."""
         self._tickets += 1
         self._waiting[self._tickets] = _Write(change, then)
+        if change.copy is not None:
+            self._writing[change.copy.lsn] = self._tickets
+        if change.delete is not None:
+            self._deleting[self._tickets] = change.delete
         self._effects.append(Persist(self._tickets, change))
+
+    def _persisted(self, ticket: int) -> None:
+        write = self._waiting.pop(ticket)
+        self._deleting.pop(ticket, None)
+        copy = write.change.copy
+        if copy is not None and self._writing[copy.lsn] == ticket:
+            del self._writing[copy.lsn]
+        self._apply(write.change)
+        write.then()
+        self._effects += write.answers
 
     def _on_their_way(self) -> list[Copy]:
         return [write.change.copy for write in self._waiting.values() if write.change.copy is not None]
@@ -230,16 +243,16 @@ class ShardCore(Donor):
 
         Whoever waits for a slow disk asks again and again: it would write for ever. Source: read-path.md#written-once.
         """
-        for write in reversed(self._waiting.values()):
-            change = write.change
-            if change.delete is not None and change.delete[0] <= copy.lsn <= change.delete[1]:
+        written = self._writing.get(copy.lsn, 0)
+        if any(first <= copy.lsn <= last for each, (first, last) in self._deleting.items() if each > written):
+            return False
+        if written:
+            write = self._waiting[written]
+            if write.change.copy != copy:
                 return False
-            if change.copy is not None and change.copy.lsn == copy.lsn:
-                if change.copy != copy:
-                    return False
-                if stored not in write.answers:
-                    write.answers.append(stored)
-                return True
+            if stored not in write.answers:
+                write.answers.append(stored)
+            return True
         if self.contents.copies.get(copy.lsn) == copy:
             self._effects.append(stored)
             return True
