@@ -85,7 +85,7 @@ class Columns(NamedTuple):
 
     def where(self, mask: Array) -> Columns:
         """The events that ``mask`` selects, by truth or by position."""
-        places = np.flatnonzero(mask) if mask.dtype == np.bool_ else mask
+        places = positions(mask)
         return Columns(*(read_only(column.take(places)) for column in self))
 
     def between(self, start: int, end: int) -> Columns:
@@ -101,11 +101,17 @@ class Columns(NamedTuple):
 
     def rows(self, which: Array, *names: str) -> Iterator[tuple[int, ...]]:
         """These columns of the events that ``which`` selects, by truth or by position: a tuple for each event."""
-        return zip(*(getattr(self, name)[which].tolist() for name in names), strict=True)
+        places = positions(which)
+        return zip(*(getattr(self, name).take(places).tolist() for name in names), strict=True)
 
     def lists(self) -> Columns:
         """The same as lists: a loop that runs as Python reads them several times faster."""
         return Columns(*(column.tolist() for column in self))
+
+
+def positions(which: Array) -> Array:
+    """Where a mask is true, several times faster to select by; positions are what they are."""
+    return np.flatnonzero(which) if which.dtype == np.bool_ else which
 
 
 def joined(parts: Sequence[Columns]) -> Columns:

@@ -28,7 +28,7 @@ import numpy as np
 
 from loghistory.schema import SCHEMA, Kind
 
-from .codes import FAULT, INVOKE, OTHER, code
+from .codes import FAULT, INVOKE, OTHER, census, code
 from .sentences import fields_of, listed, worded
 from .words import Words
 
@@ -199,10 +199,10 @@ class Recorded:
 
     def see(self, columns: Columns) -> None:
         """Note the kinds of the next events, and what is asked for in them."""
-        kinds = np.flatnonzero(np.bincount(columns.kind, minlength=1)).tolist()
-        self._kinds.update(kinds)
+        kinds = {kind for kind, count in enumerate(census(columns.kind)) if count}
+        self._kinds |= kinds
         if len(columns.f) == len(columns.kind):
-            for kind in {FAULT, INVOKE}.intersection(kinds):
+            for kind in kinds & {FAULT, INVOKE}:
                 asked = columns.f[np.flatnonzero(columns.kind == kind)]
                 self.asked.update((np.flatnonzero(np.bincount(asked.astype(np.int64) - OTHER)) + OTHER).tolist())
 

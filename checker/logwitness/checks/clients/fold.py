@@ -39,8 +39,8 @@ from ..codes import (
     READS,
     STOP,
     TRIM,
-    among,
     codes,
+    how_many,
     lookup,
 )
 from ..columns import Columns
@@ -231,9 +231,9 @@ class ClientsFold(KernelFold):
             self._recorded |= {*np.unique(np.asarray(columns.node)[CARRIES_STATE[kinds]]).tolist()} - {NONE}
             voters = {*range(len(self.setting.voters))}
             self._known.unseen_trims[0] = not self._recorded or not voters <= self._recorded
-        rows, faults = (int(np.count_nonzero(among(kinds, some))) for some in (codes(_JUDGED), (FAULT, *ENDS)))
+        rows, faults = (how_many(kinds, *some) for some in (codes(_JUDGED), (FAULT, *ENDS)))
         self._make_room(rows, faults, compiled)
-        if int(np.count_nonzero(kinds == COMPACT)):
+        if how_many(kinds, COMPACT):
             self._at_end.compacted(columns, kinds == COMPACT)
         _scan.form(compiled)(
             columns,

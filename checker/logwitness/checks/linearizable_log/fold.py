@@ -8,7 +8,7 @@ import numpy as np
 
 from loghistory.schema import CLIENT_KINDS, END_KINDS, Kind
 
-from ..codes import ENDS, FAULT, MAX_OFFSET, NULL, OBSERVE, OF_CLIENTS, OF_LOGS, among
+from ..codes import ENDS, FAULT, MAX_OFFSET, NULL, OBSERVE, OF_CLIENTS, OF_LOGS, how_many
 from ..columns import Array, Columns, Ints, groups
 from ..contract import Excuse, Family, Setting, Verdicts, outcome, summed
 from ..faults import CAUSES, GAP, empty_faults, empty_held, with_fault_room
@@ -19,7 +19,7 @@ from .per_event import listen
 from .rules import CHECK
 from .state import ACKED, LOOSE, NONE, Empty, Given, Known, Lengths, Losses, More, Named, Open, Tables, blank, fill
 
-_AT_ONCE = 1 << 16
+_AT_ONCE = 1 << 17
 """Events for which room is made together: tables of what is open are as large as these could fill them."""
 _MORE_KEPT = 1 << 16
 """Repeated conflicts are put together when there are more."""
@@ -51,14 +51,14 @@ class LinearizableLogFold:
 
     def feed(self, columns: Columns) -> None:
         """Take the next events of the log."""
-        for start in range(0, len(columns.seq), _AT_ONCE):
-            self._take(columns.between(start, start + _AT_ONCE))
+        events = len(columns.seq)
+        for start in range(0, events, _AT_ONCE):
+            self._take(columns.between(start, start + _AT_ONCE) if events > _AT_ONCE else columns)
 
     def _take(self, columns: Columns) -> None:
         """Take so few events that the room made for what they may bring stays in the caches."""
-        clients = int(np.count_nonzero(among(columns.kind, OF_CLIENTS)))
-        self._make_room(clients, int(np.count_nonzero(columns.kind == OBSERVE)))
-        befell = int(np.count_nonzero(among(columns.kind, (FAULT, *ENDS))))
+        self._make_room(how_many(columns.kind, *OF_CLIENTS), how_many(columns.kind, OBSERVE))
+        befell = how_many(columns.kind, FAULT, *ENDS)
         self._faults = with_fault_room(self._faults, befell)
         self._losses = all_grown(self._losses, int(self._known.losses[0]), befell, fill)
         listen.form(self._setting.compiled)(

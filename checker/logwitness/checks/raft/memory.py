@@ -17,7 +17,7 @@ import numpy as np
 
 from loghistory.schema import END_KINDS, Kind
 
-from ..codes import APPEND, ENQUEUE, HAND_OVER, LEADER, NO_ACKS, NULL, ROLE, ROLE_LEADER, lookup
+from ..codes import APPEND, ENQUEUE, HAND_OVER, LEADER, NO_ACKS, NULL, ROLE, ROLE_LEADER, among, how_many, lookup
 from ..columns import Columns, Ints
 from ..contract import Check, Family, Setting
 from ..findings import MAX_NODES, Findings, KernelFold, Node, number, report, show
@@ -470,11 +470,11 @@ class MemoryFold(KernelFold):
     def run(self, columns: Columns) -> None:
         """Judge the events, in order; nodes are indices."""
         kinds = np.asarray(columns.kind, dtype=np.int8)
-        enqueued = kinds == ENQUEUE
-        self._batches = _with_room(self._batches, int(np.count_nonzero(kinds == APPEND)))
-        self._queue = _with_rows(self._queue, int(np.count_nonzero(enqueued)))
-        self._enqueued = self._enqueued or bool(enqueued.any())
-        self._handed_over = self._handed_over or bool((kinds == HAND_OVER).any())
+        enqueued = np.flatnonzero(among(kinds, (ENQUEUE,)))
+        self._batches = _with_room(self._batches, how_many(kinds, APPEND))
+        self._queue = _with_rows(self._queue, len(enqueued))
+        self._enqueued = self._enqueued or len(enqueued) > 0
+        self._handed_over = self._handed_over or how_many(kinds, HAND_OVER) > 0
         self._nameless = self._nameless or bool((np.asarray(columns.value)[enqueued] == NULL).any())
         known = self._offices, self._batches, self._queue, self._unseen, self._handed
         _scan.form(self.setting.compiled)(columns, *known, self._limits, self.found)

@@ -43,7 +43,9 @@ from ..codes import (
     TRUNCATE,
     VISIBLE,
     VOTE,
-    lookup,
+    among,
+    codes,
+    how_many,
 )
 from ..columns import Columns, Ints
 from ..contract import Family, Setting, Verdicts
@@ -814,7 +816,7 @@ class NodesFold(KernelFold):
         if self._unshown:
             kinds = np.asarray(columns.kind, dtype=np.int8)
             self._unshown = {kind for kind in self._unshown if kind not in kinds}
-        used, more = int(self._log.ranges[0]), int(np.count_nonzero(np.asarray(columns.kind, dtype=np.int8) == COMPACT))
+        used, more = int(self._log.ranges[0]), how_many(np.asarray(columns.kind, dtype=np.int8), COMPACT)
         low, high = (grown(each, used, more, 0) for each in (self._log.low, self._log.high))
         self._log = self._log._replace(low=low, high=high)
         _scan.form(compiled)(columns, self._nodes, self._runs, self._leaders, self._log, self.found)
@@ -822,7 +824,7 @@ class NodesFold(KernelFold):
     def _exchange(self, columns: Columns) -> None:
         """Judge the messages that were sent and received, with what tells when their nodes ran."""
         kinds = np.asarray(columns.kind, dtype=np.int8)
-        places = np.flatnonzero(_OF_MESSAGES[kinds])
+        places = np.flatnonzero(among(kinds, _OF_MESSAGES))
         if not len(places):
             return
         peers = self.nodes.indices(np.asarray(columns.peer, dtype=np.int32)[places])
@@ -863,7 +865,7 @@ class NodesFold(KernelFold):
         return replace(super().finish(), quiet_since=since)
 
 
-_OF_MESSAGES = lookup({Kind.SEND, Kind.RECEIVE, Kind.START, Kind.TERM, Kind.FAULT} | END_KINDS)
+_OF_MESSAGES = codes({Kind.SEND, Kind.RECEIVE, Kind.START, Kind.TERM, Kind.FAULT} | END_KINDS)
 
 
 def _blank(name: str) -> int:

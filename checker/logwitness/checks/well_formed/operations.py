@@ -28,8 +28,8 @@ from ..codes import (
     OTHER,
     READS,
     REASONS,
-    among,
     code,
+    how_many,
 )
 from ..columns import Columns, Ints
 from ..contract import Check, Family, Setting
@@ -399,7 +399,7 @@ class OperationsFold(KernelFold):
         """Judge the next events, in order, once there is room for their clients and numbers of operations."""
         compiled = self.setting.compiled
         kinds = columns.kind if compiled else np.array(columns.kind, dtype=np.int8)
-        more = int(np.count_nonzero(among(kinds, (*OF_CLIENTS, _ROWS))))
+        more = how_many(kinds, *OF_CLIENTS, _ROWS)
         clients, pages = int(self._counts.clients[0]), int(self._counts.pages[0])
         self._table = roomy(self._table, clients, more, compiled)
         self._numbers = roomy(self._numbers, pages, more, compiled)

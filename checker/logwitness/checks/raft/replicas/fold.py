@@ -49,6 +49,7 @@ from ...codes import (
     TRUNCATE,
     VOTE,
     among,
+    how_many,
 )
 from ...codes import VISIBLE as SHOWN
 from ...columns import Array, Columns
@@ -470,9 +471,9 @@ class ReplicasFold(ConfiguredFold):
         # An append adds at most a vertex and a hidden part before it, a start and a trim such a part; so does a node
         # that goes on after its end.
         kinds = columns.kind if compiled else np.array(columns.kind, dtype=np.int8)
-        growing = np.count_nonzero(_GROWS[kinds]) + np.count_nonzero(self._replicas.down > 0)
-        self._tree = with_room(self._tree, 2 * int(growing), compiled)
-        faults = with_fault_room(self._account.faults, int(np.count_nonzero(among(kinds, (FAULT, *ENDS)))))
+        growing = how_many(kinds, APPEND, START, TRIM, *ENDS) + int(np.count_nonzero(self._replicas.down > 0))
+        self._tree = with_room(self._tree, 2 * growing, compiled)
+        faults = with_fault_room(self._account.faults, how_many(kinds, FAULT, *ENDS))
         self._account = self._account._replace(faults=faults)
         self._make_room(columns, kinds, compiled)
         _scan.form(compiled)(
@@ -491,15 +492,16 @@ class ReplicasFold(ConfiguredFold):
 
     def _make_room(self, columns: Columns, kinds: Array, compiled: bool) -> None:
         """For what clients ask and are told, and for what nodes come to hold no more."""
-        asked, answered = (int(np.count_nonzero(among(kinds, some))) for some in (_ASKS, _TELLS))
+        asked, answered = how_many(kinds, INVOKE), how_many(kinds, OK, FAIL, INFO, OBSERVE)
         # A disk without a node may be any.
-        wiped = MAX_NODES * int(np.count_nonzero((kinds == FAULT) & (np.asarray(columns.f) == FAULT_WIPE)))
+        faults = np.flatnonzero(among(kinds, (FAULT,)))
+        wiped = MAX_NODES * int(np.count_nonzero(np.asarray(columns.f)[faults] == FAULT_WIPE))
         wiped += int(np.count_nonzero(self._replicas.down > 0))
-        ended = wiped + int(np.count_nonzero(among(kinds, _CUTS)))
+        ended = wiped + how_many(kinds, START, *ENDS)
         clients, used = self._clients, int(self._clients.used[0])
         self._clients = with_rows(clients, used, asked)._replace(table=roomy(clients.table, used, asked, compiled))
         tries = asked + answered
-        self._attempts = self._with_attempts(tries + int(np.count_nonzero(kinds == ENQUEUE)))
+        self._attempts = self._with_attempts(tries + how_many(kinds, ENQUEUE))
         # Any event may state less than the one before it, and a start may come to less before that.
         self._former = with_rows(self._former, int(self._former.used[0]), wiped + 2 * (len(columns.seq) - tries))
         self._lives = with_rows(self._lives, int(self._lives.used[0]), ended)
@@ -655,7 +657,6 @@ class ReplicasFold(ConfiguredFold):
                 self._kept = [each for each in self._kept if each[0] != check or seq not in each[2]]
 
 
-_GROWS = np.isin(np.arange(len(KINDS) + 1), (APPEND, START, TRIM, *ENDS))
 _OF_COMMITS = (COMMITTED_ON_MAJORITY, COMMIT_CURRENT_TERM, COMMITTED_AGREE, FOLLOWER_COMMIT)
 _OF_LEADERS = (COMMIT_CURRENT_TERM, LEADER_COMPLETENESS, LEADER_APPEND_ONLY)
 _OF_VISIBLE = (VISIBLE_ON_MAJORITY, PENDING_NOT_VISIBLE, FOLLOWER_VISIBLE)
@@ -678,8 +679,6 @@ _PASSED_ON = "node {node} answered what only a leader answers, and is not seen t
 _DIVIDED = "node {node} answered a read of which another node gave something"
 _OUTSIDE = "node {node} answered, which is no voter and recorded nothing"
 _ELSEWHERE = "clients use this log, and nodes recorded what they did of others alone"
-_ASKS, _TELLS = (INVOKE,), (OK, FAIL, INFO, OBSERVE)
-_CUTS = (START, *ENDS)
 
 FAMILY = Family(
     "replicas",
