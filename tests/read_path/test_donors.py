@@ -129,6 +129,18 @@ def test_nobody_is_done_while_a_copy_that_names_who_leaves_is_on_its_way_to_its_
     assert len(done(donating.stored(new, 1))) == 1
 
 
+def test_a_donor_that_asks_again_does_not_write_its_own_copy_anew_while_it_is_on_its_way() -> None:
+    """Source: read-path.md#written-once."""
+    donating = Donating(0, copy(0, 3))
+    (new,) = sent(donating.learn({3: LOST}, 1))
+    (write,) = donating.core.handle(0, Received(new, m.Stored(LSN, 1, 0, m.StoreAnswer.OK, 0, 1)))
+    assert isinstance(write, Persist)
+    for _ in range(5):
+        again = donating.core.handle(0, TimerFired("rebuild"))
+        assert not any(isinstance(each, Persist) for each in again)
+    assert len(done(donating.give(Persisted(write.ticket)))) == 1
+
+
 def test_with_a_new_plan_copies_are_made_anew_from_the_beginning() -> None:
     donating = Donating(0, copy(0, 3))
     (before,) = sent(donating.learn({3: LOST}, 1))

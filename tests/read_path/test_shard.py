@@ -253,6 +253,23 @@ def test_a_copy_that_is_here_or_on_its_way_is_not_written_again() -> None:
     assert [type(effect) for effect in shard.handle(0, store)] == [Persist]
 
 
+def test_a_copy_that_loses_to_what_is_here_or_on_its_way_is_not_written() -> None:
+    """Donors may have different waves of a record; each asks again while the disk is slow."""
+    shard = a_shard()
+    first, second = (Received(NODE, m.Store(new_copy(LSN, (0, 1), b"12345678", wave=wave), 1)) for wave in (1, 2))
+    (early,), (late,) = shard.handle(0, first), shard.handle(0, second)
+    assert isinstance(early, Persist)
+    assert isinstance(late, Persist)
+    assert all(shard.handle(0, again) == [] for _ in range(9) for again in (first, second))
+    shard.handle(0, Persisted(early.ticket))
+    told = [each.message for each in shard.handle(0, Persisted(late.ticket)) if isinstance(each, Send)]
+    assert [(each.wave, each.answer) for each in told if isinstance(each, m.Stored)] == [
+        (wave, m.StoreAnswer.OK) for wave in (2, 1)
+    ]
+    assert [type(effect) for effect in shard.handle(0, first)] == [Send]
+    assert shard.contents.copies[LSN].wave == 2
+
+
 def test_a_copy_that_a_purge_deletes_is_written_again() -> None:
     """The purge is on its way to the disk: what a later recovery stores is not what lies there yet."""
     copy = new_copy(lsn_of(1, 5), (0, 1), b"12345678", run=3)

@@ -65,8 +65,8 @@ class Donor(Shipping):
     def _persist(self, change: Change, then: Any) -> None:  # noqa: ANN401 - see ShardCore
         raise NotImplementedError
 
-    def _on_their_way(self) -> list[Copy]:
-        """The copies that this shard has taken, and that are not durable yet."""
+    def _on_their_way(self, lsn: int | None = None) -> list[Copy]:
+        """The copies that this shard has taken, and that are not durable yet; the last one at an LSN."""
         raise NotImplementedError
 
     def _learn_plan(self, learned: StatusesLearned) -> None:
@@ -179,6 +179,8 @@ class Donor(Shipping):
         plan = self._plan
         for shard in sorted(task.steps[0]):
             amended = self._amended(task, shard)
+            if shard == self.number and amended in self._on_their_way(lsn):
+                continue
             if shard == self.number:
                 self._persist(Change(copy=amended), lambda: self._rebuilt_at(self.number, lsn, plan))
             else:

@@ -164,8 +164,10 @@ class ShardCore(Donor):
         write.then()
         self._effects += write.answers
 
-    def _on_their_way(self) -> list[Copy]:
-        return [write.change.copy for write in self._waiting.values() if write.change.copy is not None]
+    def _on_their_way(self, lsn: int | None = None) -> list[Copy]:
+        tickets = self._writing.values() if lsn is None else [self._writing[lsn]] if lsn in self._writing else ()
+        copies = [self._waiting[ticket].change.copy for ticket in tickets]
+        return [copy for copy in copies if copy is not None]
 
     def _apply(self, change: Change) -> None:
         copy = change.copy
@@ -239,7 +241,7 @@ class ShardCore(Donor):
             self._waiting[self._tickets].answers.append(stored)
 
     def _has_or_writes(self, copy: Copy, stored: Send) -> bool:
-        """Answer without a write if this very copy is here; when it is, if it is on its way to the disk.
+        """Answer without a write if this copy, or one that beats it, is here; if it is on its way, when it is durable.
 
         Whoever waits for a slow disk asks again and again: it would write for ever. Source: read-path.md#written-once.
         """
@@ -248,15 +250,19 @@ class ShardCore(Donor):
             return False
         if written:
             write = self._waiting[written]
-            if write.change.copy != copy:
+            if not self._stands(write.change.copy, copy):
                 return False
             if stored not in write.answers:
                 write.answers.append(stored)
             return True
-        if self.contents.copies.get(copy.lsn) == copy:
+        if self._stands(self.contents.copies.get(copy.lsn), copy):
             self._effects.append(stored)
             return True
         return False
+
+    def _stands(self, held: Copy | None, copy: Copy) -> bool:
+        """Whether a copy makes no difference where another one is: it is the same, or loses to it."""
+        return held is not None and (held == copy or self.rules.beats(held.run, held.wave, copy.run, copy.wave))
 
     def _answer_to(self, message: m.Store) -> StoreAnswer:
         """Source: read-path.md#shard-refuses, read-path.md#lost-data-refuses, read-path.md#knows-before-it-stores."""
