@@ -142,16 +142,23 @@ def number_all(strings: Strings, text: Array, starts: Array, found: Ints) -> Non
     _number_there.compiled(strings, starts, taken - first, found)
 
 
+def _copied(array: Array, used: int, size: int) -> Array:
+    """A longer array with what is used of this one. The zeros behind it take no memory until they are written to."""
+    longer = np.zeros(size, array.dtype)
+    longer[:used] = array[:used]
+    return longer
+
+
 def with_room(strings: Strings, more: int, size: int) -> Strings:
     """The same with room for so many strings more, of so many bytes. What reads the former may go on doing so."""
     pool, starts, table, used = strings
     count, taken = map(int, used)
     if taken + size + ROOM > len(pool):
-        pool = np.concatenate((pool[:taken], np.zeros(2 * size + 2 * len(pool) + ROOM, np.uint8)))
+        pool = _copied(pool, taken, taken + 2 * size + 2 * len(pool) + ROOM)
     if count + more + 1 >= len(starts):
-        starts = np.concatenate((starts, np.zeros(max(more + 1, len(starts)), np.int64)))
+        starts = _copied(starts, count + 1, len(starts) + max(more + 1, len(starts)))
     if 2 * (count + more) <= len(table):
         return Strings(pool, starts, table, used)
-    wider = np.full(4 << (count + more).bit_length(), NOWHERE, np.int64)
+    wider = np.full(4 << (count + more - 1).bit_length(), NOWHERE, np.int64)
     _put_again.compiled(table, wider)
     return Strings(pool, starts, wider, used)
