@@ -290,7 +290,11 @@ def _within(column: pa.Array, low: int, high: int) -> bool:
         return True
     values = slots(column)
     held = np.iinfo(values.dtype)
-    if (low <= held.min or low <= values.min()) and (high >= held.max or values.max() <= high):
+    if not low:
+        # As they are unsigned, negative ones are above all others: one pass for both limits.
+        if values.view(f"u{values.itemsize}").max() <= high:
+            return True
+    elif (low <= held.min or low <= values.min()) and (high >= held.max or values.max() <= high):
         return True
     ends = pc.min_max(column).as_py()
     return bool(low <= ends["min"] and ends["max"] <= high)
