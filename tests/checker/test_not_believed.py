@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,15 @@ def lost_without_a_wipe(rows: list[Row]) -> None:
     rows[nth(rows, -1, kind="takes_part", f="shard", reason="intact")]["reason"] = "lost"
 
 
+def itself_down(rows: list[Row]) -> None:
+    """A server that routes a query has itself as down."""
+    hosts = {row["node"]: json.loads(row["text"])["host"] for row in rows if row["kind"] == "serve"}
+    row = rows[nth(rows, 0, kind="route")]
+    view = json.loads(row["text"])
+    view["statuses"][hosts[row["node"]]][0] = False
+    row["text"] = json.dumps(view, separators=(",", ":"))
+
+
 def once_more(kind: str) -> Callable[[list[Row]], None]:
     """What happens again at once, in the middle of a run."""
 
@@ -76,6 +86,7 @@ PLANTS: dict[str, tuple[str, Callable[[list[Row]], None], str]] = {
     "a loss": ("read_path/reference-unavailable", lost_without_a_wipe, "lost-with-its-disk"),
     "a shard that there is not": ("read_path/reference-failover", copyset_of_strangers, "replication-property-holds"),
     "where a read ends": ("raft/reference-reads", next_far, "stale-read"),
+    "itself": ("pull_queries/reference-default", itself_down, "status-replays"),
     **{
         f"{kind} again": ("pull_queries/reference-default", once_more(kind), "candidates-follow-view")
         for kind in ("route", "forward", "answer", "finish")

@@ -297,7 +297,9 @@ def by_statuses(events: list[Event], lived: list[Event], e: Event) -> Count:
             known[host] = list(status)
     shown = {host: status for host, status in statuses.items() if host != server["host"]}
     wrong = [host for host in numbers(events) if known.get(host) != shown.get(host)]
-    return JUDGED + Count(violated=len(wrong))
+    own = statuses.get(server["host"])
+    right = own is not None and own[0] if server["heartbeats"] else own is None
+    return JUDGED + Count(violated=len(wrong) + (not right))
 
 
 def no_false_down(history: History) -> Count:

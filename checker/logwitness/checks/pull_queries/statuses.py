@@ -52,6 +52,7 @@ REPLAYS = Check(
         "shown": "Node {node} showed a status of {host} that differs from the result of its last check.",
         "view": "Node {node} routed operation {op} by a status of {host} that differs from the result of its last "
         "check.",
+        "own": "Node {node} has itself as {said} among its statuses, where it should be {right}.",
     },
     kinds=(Kind.SERVE, Kind.LISTED),
     columns=("node", "peer", "stamp"),
@@ -387,7 +388,7 @@ def _shows_statuses(state: _State, node: int, view: int) -> bool:
         return False
     if servers.host[node] < 0 or state.hosts[servers.host[node]] != node:
         return False
-    announced = 0
+    announced = own = 0
     begin = numbers[view] + 1
     for at in range(begin, begin + 3 * numbers[begin - 1], 3):
         host = numbers[at]
@@ -399,7 +400,11 @@ def _shows_statuses(state: _State, node: int, view: int) -> bool:
             if pairs.updated[pair] != numbers[at + 2]:
                 return False
             announced += 1
-    return bool(announced == servers.statuses[node])
+        elif numbers[at + 1] != 1:
+            return False
+        else:
+            own = 1
+    return bool(own and announced == servers.statuses[node])
 
 
 @part
@@ -707,6 +712,9 @@ class StatusFold(SkimmingFold[_Rows]):
         ]
         untold = [host for host, peer in numbers.items() if peer in known and host not in (own, *statuses)]
         place = {"node": e.node} if e.kind == _SHOWN else {"node": e.node, "op": e.op}
+        itself, right = _in_words(statuses.get(own)), "alive" if server.heartbeats else "absent"
+        if itself != right:
+            tally.violation(e.seq, way="own", said=itself, right=right, node=e.node)
         for host in (*announced, *sorted(untold)):
             way, rests_on = (
                 "shown" if e.kind == _SHOWN else "view",
@@ -728,6 +736,10 @@ class StatusFold(SkimmingFold[_Rows]):
         return (
             None if announced is None else {host: (alive, updated) for host, (alive, updated, _) in announced.items()}
         )
+
+
+def _in_words(status: tuple[bool, int] | None) -> str:
+    return "absent" if status is None else "alive" if status[0] else "down"
 
 
 def _told_by(shown: tuple[bool, int] | None) -> tuple[Kind, ...]:
