@@ -67,6 +67,14 @@ def itself_down(rows: list[Row]) -> None:
     row["text"] = json.dumps(view, separators=(",", ":"))
 
 
+def shipped_twice(rows: list[Row]) -> None:
+    """A shard ships once more what is the last that a stream hears of it."""
+    at = nth(rows, -1, kind="ship")
+    rows.insert(at + 1, dict(rows[at]))
+    for seq, row in enumerate(rows):
+        row["seq"] = seq
+
+
 def once_more(kind: str) -> Callable[[list[Row]], None]:
     """What happens again at once, in the middle of a run."""
 
@@ -86,6 +94,7 @@ PLANTS: dict[str, tuple[str, Callable[[list[Row]], None], str]] = {
     "a loss": ("read_path/reference-unavailable", lost_without_a_wipe, "lost-with-its-disk"),
     "a shard that there is not": ("read_path/reference-failover", copyset_of_strangers, "replication-property-holds"),
     "where a read ends": ("raft/reference-reads", next_far, "stale-read"),
+    "what is shipped": ("read_path/reference-back-without", shipped_twice, "heard-was-shipped"),
     "itself": ("pull_queries/reference-default", itself_down, "status-replays"),
     **{
         f"{kind} again": ("pull_queries/reference-default", once_more(kind), "candidates-follow-view")

@@ -69,6 +69,9 @@ def conversation(history: History, events: list[Event]) -> Count:
             elif e.offset in on_its_way:
                 count += JUDGED
                 del on_its_way[: on_its_way.index(e.offset) + 1]
+                while alone and on_its_way and on_its_way[0] <= e.offset:
+                    count += JUDGED + VIOLATED
+                    del on_its_way[0]
             else:
                 count += never_shipped(history, start, e)
             following = max(following, e.offset + 1) if e.f in RECORDS else e.last + 1

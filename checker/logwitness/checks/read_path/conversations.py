@@ -37,6 +37,8 @@ SHIPPED = Check(
         "left out": "Shard {peer} shipped stream {op} the record at {lsn}, but the stream heard from behind it first.",
         "late": "Shard {peer} shipped stream {op} the record at {lsn}, but the stream had heard all before {next} from "
         "it.",
+        "again": "Shard {peer} shipped stream {op} the record at {lsn} behind the one at {before}, which the stream "
+        "heard.",
         "elsewhere": "Stream {op} heard from shard {peer} of a gap that begins at {lsn}, but {next} was next.",
         "refused": "Shard {peer} had refused to send stream {op} anything, but it heard from it of {lsn}.",
     },
@@ -307,6 +309,10 @@ def _hears(state: _State, rows: _Rows, i: int, judged: Ints) -> bool:
             return False
         if not record and lsn != asked.next[row]:
             return False
+        if record and first >= 0:
+            second = state.way.after[first]
+            if state.way.lsn[first] != lsn or (second >= 0 and state.way.lsn[second] <= lsn):
+                return False
     if record and not _arrives(state, row, lsn):
         return False
     asked.next[row], asked.last[row] = (max(asked.next[row], lsn + 1) if record else last + 1), rows.seq[i]
@@ -517,6 +523,10 @@ class ConversationFold(StreamFold[_Rows]):
                 self._tally.judged += 1
                 self._tally.violation(start, int(way.seq[place]), e.seq, way="left out", **found)
                 _drop(state, row)
+        place = int(asked.first[row])
+        while place >= 0 and way.lsn[place] != e.offset:
+            place = int(way.after[place])
+        shipped = int(way.seq[place]) if place >= 0 else -1
         if record and not _arrives(state, row, e.offset):
             if 0 <= self._ends.began(e.peer, e.seq) < start and self._ends.goes_on(e.peer):
                 rests_on = (Kind.SHIP,)
@@ -531,8 +541,19 @@ class ConversationFold(StreamFold[_Rows]):
                 before = int(asked.next[row])
                 events = start, int(asked.last[row]), e.seq
                 self._tally.violation(*events, way="elsewhere", next=shown(before), **begins)
+            elif record and asked.times[row] == 1:
+                self._shipped_again(e, row, shipped)
         asked.next[row] = max(int(asked.next[row]), e.offset + 1) if record else e.last_offset + 1
         asked.last[row] = e.seq
+
+    def _shipped_again(self, e: _Rows, row: int, shipped: int) -> None:
+        """What is on its way still, shipped behind what has arrived, lies behind it."""
+        state, asked, way = self._state, self._state.asked, self._state.way
+        while (place := int(asked.first[row])) >= 0 and way.lsn[place] <= e.offset:
+            found = self._of(e, e.peer, int(way.lsn[place])) | {"before": shown(e.offset)}
+            self._tally.judged += 1
+            self._tally.violation(int(asked.seq[row]), shipped, int(way.seq[place]), e.seq, way="again", **found)
+            _drop(state, row)
 
     def _ships(self, e: _Rows) -> None:
         """A shard ships what is behind the stream."""
