@@ -16,7 +16,7 @@ _KEPT = 1 << 10
 """Texts whose meaning is remembered."""
 
 
-class ConfiguredFold:
+class AsConfiguredFold:
     """Judges the events that say how something is configured; a protocol says which, and what of them (`stated`)."""
 
     check: ClassVar[Check]

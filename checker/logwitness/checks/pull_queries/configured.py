@@ -6,7 +6,7 @@ from loghistory.schema import Kind
 
 from ..codes import lookup
 from ..columns import Columns
-from ..configured import SENTENCES, ConfiguredFold
+from ..configured import SENTENCES, AsConfiguredFold
 from ..contract import Check, Family
 from .protocol import PULL_QUERIES
 
@@ -22,14 +22,14 @@ CHECK = Check(
 )
 
 
-class ServersConfiguredFold(ConfiguredFold):
+class ServersConfiguredFold(AsConfiguredFold):
     """See the module."""
 
     check = CHECK
     wanted = lookup({Kind.SERVE})
 
     def take(self, rows: Columns, at: int) -> None:
-        """See `ConfiguredFold`."""
+        """See `AsConfiguredFold`."""
         self.compare(self.part("server"), self.said(rows.value[at]), rows.seq[at])
         self.count("servers", rows.node[at], rows.seq[at], "nodes")
 

@@ -10,7 +10,7 @@ from loghistory.vocabularies.read_path import NodeWord
 
 from ..codes import code, lookup, word_code
 from ..columns import Columns
-from ..configured import SENTENCES, ConfiguredFold
+from ..configured import SENTENCES, AsConfiguredFold
 from ..contract import Check, Family
 from .protocol import READ_PATH
 
@@ -34,14 +34,14 @@ _NAMES = {
 }
 
 
-class ReadPathConfiguredFold(ConfiguredFold):
+class ReadPathConfiguredFold(AsConfiguredFold):
     """See the module."""
 
     check = CHECK
     wanted = lookup(_KINDS)
 
     def take(self, rows: Columns, at: int) -> None:
-        """See `ConfiguredFold`."""
+        """See `AsConfiguredFold`."""
         kind, seq = rows.kind[at], rows.seq[at]
         if kind == _NODESET:
             replication = self.part("replication")
