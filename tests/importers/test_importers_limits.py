@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from loghistory import HistoryError, open_run
+from loghistory.validity import LARGEST_OFFSET
 
 MEMORY = 2 << 30
 PEAK = 700 << 20
@@ -36,7 +37,6 @@ finally:
 """
 HEADER = '{"kind":"history","version":2}\n'
 OP = "{:process 0 :type :invoke :f :write :value 1}\n{:process 0 :type :ok :f :write :value 1}\n"
-LARGEST = (1 << 63) - 2
 
 STARTS = {
     "edn": b'{:type "',
@@ -141,6 +141,7 @@ UNREADABLE = {
     "text.parquet": "times the size of the file",
     "long-text.parquet": "longer than 1048576",
     "lying.parquet": "row group 1 is damaged",
+    "too-large.edn": "too large to judge",
     "too-large.jsonl": "too large to judge",
     "wide.jsonl": "last_offset",
     "duplicate.json": "repeated",
@@ -199,11 +200,12 @@ def _make(place: Path) -> None:
     )
     write("duplicate.json", '{"process":1,"type":"invoke","f":"write","value":1,"value":2}\n')
     write("empty.edn", "")
-    write("gap.edn", _kafka([0, 3_000_000_000, LARGEST]))
+    write("gap.edn", _kafka([0, 3_000_000_000, LARGEST_OFFSET]))
+    write("too-large.edn", _kafka([0, LARGEST_OFFSET + 1]))
     write("many-gaps.edn", _kafka([i << 50 for i in range(2000)]))
     write("gap.jsonl", _appends([0, 3_000_000_000]))
     write("sparse.jsonl", _appends([i << 49 for i in range(4000)]))
-    write("too-large.jsonl", _appends([0, LARGEST]))
+    write("too-large.jsonl", _appends([0, LARGEST_OFFSET + 1]))
 
 
 @pytest.fixture(scope="module")

@@ -58,12 +58,8 @@ def test_the_most_caught_up_standby_answers_while_the_active_is_down_and_nobody_
 
             await made.servers.kill(quick)
             await until(lambda: found_down(made, quick), "the router finds the quick standby down", 2)
-            refused = await made.ask(ROUTER, Query(bound=1))
-            assert refused is not None
-            assert refused.status == 503
-            assert refused.answers == ()
-            assert f"{hosts[slow]} was not selected because Host excluded because lag " in str(refused.message)
-            assert "exceeds maximum allowed lag 1." in str(refused.message)
+            refuses = f"{hosts[slow]} was not selected because Host excluded because lag "
+            await until(lambda: refused(made, refuses), "it refuses the slow one for its lag alone", 5)
             stale = await made.ask(ROUTER, Query(bound=UNBOUNDED))
             assert stale is not None
             assert stale.message is None
@@ -93,6 +89,16 @@ async def found_down(made: Arena, node: int) -> bool:
     """Whether the router takes a server for dead."""
     status = await made.client.cluster_status(made.servers.public[ROUTER]) or {}
     return not status[made.servers.hosts[node]]["hostAlive"]
+
+
+async def refused(made: Arena, why: str) -> bool:
+    """Whether a query that accepts a lag of 1 is refused, for this reason among others."""
+    reply = await made.ask(ROUTER, Query(bound=1))
+    assert reply is not None
+    assert reply.status == 503
+    assert reply.answers == ()
+    said = str(reply.message)
+    return why in said and "exceeds maximum allowed lag 1." in said  # not where it seems down, on a busy machine
 
 
 async def killed_under_load(made: Arena, node: int, answer: set[str]) -> None:
