@@ -195,8 +195,8 @@ def test_hundreds_of_simulated_servers(first: int) -> None:
 
 @pytest.mark.slow
 def test_simulated_streams() -> None:
-    """A few of the settings and of the mutants of the read path."""
-    agree(range(2, 16, 13), copies=1, play=simulated_streams)
+    """One of the settings of the read path; the others are left to the next test."""
+    agree(range(2, 3), copies=1, play=simulated_streams)
 
 
 @pytest.mark.long(1)
