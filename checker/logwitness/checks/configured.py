@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from .columns import Array, Columns
+from .codes import among
+from .columns import Columns
 from .contract import Check, Setting, Tally, Verdicts, violated
 from .sentences import listed
 
@@ -20,7 +21,8 @@ class AsConfiguredFold:
     """Judges the events that say how something is configured; a protocol says which, and what of them (`stated`)."""
 
     check: ClassVar[Check]
-    wanted: ClassVar[Array]
+    wanted: ClassVar[tuple[int, ...]]
+    """The kinds of these events, by code."""
 
     def __init__(self, setting: Setting) -> None:
         self.stated: Mapping[str, Any] = setting.stated
@@ -33,7 +35,7 @@ class AsConfiguredFold:
         """Take the next events of the run."""
         if not self.stated:
             return
-        rows = columns.where(self.wanted[columns.kind]).lists()
+        rows = columns.where(among(columns.kind, self.wanted)).lists()
         for at in range(len(rows.kind)):
             self.take(rows, at)
 

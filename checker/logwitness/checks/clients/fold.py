@@ -231,8 +231,7 @@ class ClientsFold(KernelFold):
             self._recorded |= {*np.unique(np.asarray(columns.node)[CARRIES_STATE[kinds]]).tolist()} - {NONE}
             voters = {*range(len(self.setting.voters))}
             self._known.unseen_trims[0] = not self._recorded or not voters <= self._recorded
-        rows, faults = (how_many(kinds, *some) for some in (codes(_JUDGED), (FAULT, *ENDS)))
-        self._make_room(rows, faults, compiled)
+        self._make_room(how_many(kinds, *codes(_JUDGED)), how_many(kinds, FAULT, *ENDS), compiled)
         if how_many(kinds, COMPACT):
             self._at_end.compacted(columns, kinds == COMPACT)
         _scan.form(compiled)(

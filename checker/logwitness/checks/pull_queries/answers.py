@@ -12,7 +12,7 @@ import numpy as np
 from loghistory.schema import Kind
 from loghistory.vocabularies.read_path import AnswerWord
 
-from ..codes import FAIL, INVOKE, NO_NODE, NULL, OK, REASONS, code, lookup
+from ..codes import FAIL, INVOKE, NO_NODE, NULL, OK, REASONS, code, how_many, lookup
 from ..columns import Array, Columns, Ints
 from ..contract import Check, Family, Setting, Tally, Verdicts, violated
 from ..hashing import Table, all_grown, empty_table, place_of, roomy, row_of
@@ -132,7 +132,7 @@ class AnswerFold:
         if not self._compiled:
             columns = columns.where(_IS_WANTED[columns.kind])
         rows = _Read(*(getattr(columns, name) for name in _Read._fields))
-        state, used, begun = self._state, int(self._state.used[0]), int(np.count_nonzero(rows.kind == INVOKE))
+        state, used, begun = self._state, int(self._state.used[0]), how_many(rows.kind, INVOKE)
         self._state = state._replace(
             of_ops=roomy(state.of_ops, used, begun, self._compiled), ops=all_grown(state.ops, used, begun, lambda _: 0)
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loghistory.schema import Kind
 
-from ..codes import lookup
+from ..codes import codes
 from ..columns import Columns
 from ..configured import SENTENCES, AsConfiguredFold
 from ..contract import Check, Family
@@ -26,7 +26,7 @@ class ServersConfiguredFold(AsConfiguredFold):
     """See the module."""
 
     check = CHECK
-    wanted = lookup({Kind.SERVE})
+    wanted = codes({Kind.SERVE})
 
     def take(self, rows: Columns, at: int) -> None:
         """See `AsConfiguredFold`."""

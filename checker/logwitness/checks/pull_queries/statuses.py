@@ -15,7 +15,7 @@ import numpy as np
 
 from loghistory.schema import END_KINDS, Kind
 
-from ..codes import MAX_OFFSET, NULL, code, lookup
+from ..codes import MAX_OFFSET, NULL, code, how_many, lookup
 from ..columns import Array, Columns, Ints, read_only
 from ..contract import Check, Family, Setting
 from ..kernel import kernel, part
@@ -540,7 +540,7 @@ class StatusFold(SkimmingFold[_Rows]):
         self._state = state._replace(
             servers=with_rows(state.servers, nodes, _BLANK),
             pairs=with_rows(state.pairs, pairs, _UNKNOWN),
-            heard=with_room(state.heard, pairs, int(np.count_nonzero(rows.kind == _HEARD))),
+            heard=with_room(state.heard, pairs, how_many(rows.kind, _HEARD)),
             numbers=state.numbers if self._plain is None else read_only(self._plain.numbers),
         )
         self._know_hosts()

@@ -39,8 +39,6 @@ from ..codes import (
     TRANSFER,
     TRIM,
     TRUNCATE,
-    among,
-    codes,
     lookup,
 )
 from ..columns import Array, Columns
@@ -82,7 +80,7 @@ _FEW = frozenset(
         Kind.CONFIGURATION,
     }
 )
-_IS_FEW, _FEW_CODES = lookup(_FEW), codes(_FEW)
+_IS_FEW = lookup(_FEW)
 _MOST_NODES = 1 << 10
 """Up to here a number of a node is its place."""
 _NOT_LEADING = frozenset(ROLES.values()) - {ROLE_LEADER}
@@ -265,7 +263,7 @@ def _telling(columns: Columns, compiled: bool) -> Array:
         names = (columns.kind, columns.node, columns.entry_term, columns.last_offset, columns.reason)
         _find_telling.compiled(*names, places, tells)
         return np.flatnonzero(tells)
-    few = among(columns.kind, _FEW_CODES)
+    few = _IS_FEW[columns.kind]
     stretch = np.cumsum(few)
     appended = np.flatnonzero(columns.kind == APPEND)
     acked = np.flatnonzero((columns.kind == ACKED) & (columns.reason == SUCCESS))

@@ -15,7 +15,7 @@ import numpy as np
 from loghistory.schema import END_KINDS, Kind, Operation
 from loghistory.vocabularies.read_path import RecordWord
 
-from ..codes import FAIL, INVOKE, NO_NODE, NULL, OK, RECORDS, code, lookup, word_code
+from ..codes import FAIL, INVOKE, NO_NODE, NULL, OK, RECORDS, code, how_many, lookup, word_code
 from ..columns import Ints
 from ..contract import Check, Family, Setting, Verdicts
 from ..ends import Ends, awaited_at
@@ -320,7 +320,7 @@ class AnswerFold(StreamFold[_Rows]):
     def make_room(self, rows: _Rows) -> None:
         """See `StreamFold`."""
         state, used = self._state, self._state.run.tolist()
-        begun = int(np.count_nonzero(rows.kind == INVOKE))
+        begun = how_many(rows.kind, INVOKE)
         self._state = state._replace(
             of_ops=roomy(state.of_ops, used[_USED_OPS], begun, self.compiled),
             ops=all_grown(state.ops, used[_USED_OPS], begun, _blank),

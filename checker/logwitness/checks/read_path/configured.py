@@ -8,7 +8,7 @@ from __future__ import annotations
 from loghistory.schema import Kind
 from loghistory.vocabularies.read_path import NodeWord
 
-from ..codes import code, lookup, word_code
+from ..codes import code, codes, word_code
 from ..columns import Columns
 from ..configured import SENTENCES, AsConfiguredFold
 from ..contract import Check, Family
@@ -38,7 +38,7 @@ class ReadPathConfiguredFold(AsConfiguredFold):
     """See the module."""
 
     check = CHECK
-    wanted = lookup(_KINDS)
+    wanted = codes(_KINDS)
 
     def take(self, rows: Columns, at: int) -> None:
         """See `AsConfiguredFold`."""

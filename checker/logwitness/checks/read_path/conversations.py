@@ -17,7 +17,7 @@ import numpy as np
 from loghistory.schema import END_KINDS, Kind
 from loghistory.vocabularies.read_path import AnswerWord, HeardWord, NodeWord, RewindWord, ShardWord
 
-from ..codes import FAULT_WIPE, NULL, REASONS, code, lookup, word_code
+from ..codes import FAULT_WIPE, NULL, REASONS, code, how_many, lookup, word_code
 from ..columns import Ints
 from ..contract import Check, Family, Setting, Verdicts
 from ..ends import Ends, awaited_at
@@ -402,7 +402,7 @@ class ConversationFold(StreamFold[_Rows]):
     def make_room(self, rows: _Rows) -> None:
         """See `StreamFold`."""
         state, ships = self._state, rows.kind == _SHIP
-        starts = int(np.count_nonzero((rows.kind == _START) | (rows.kind == _REWIND)))
+        starts = how_many(rows.kind, _START, _REWIND)
         said = rows.value[ships], rows.offset[ships], rows.last_offset[ships]
         named, upto = all_lsns_said(self.words, *said, self.compiled)
         streams, pairs, places = state.run[:3].tolist()
@@ -523,10 +523,7 @@ class ConversationFold(StreamFold[_Rows]):
                 self._tally.judged += 1
                 self._tally.violation(start, int(way.seq[place]), e.seq, way="left out", **found)
                 _drop(state, row)
-        place = int(asked.first[row])
-        while place >= 0 and way.lsn[place] != e.offset:
-            place = int(way.after[place])
-        shipped = int(way.seq[place]) if place >= 0 else -1
+        shipped = self._shipped(row, e.offset) if record else NOWHERE
         if record and not _arrives(state, row, e.offset):
             if 0 <= self._ends.began(e.peer, e.seq) < start and self._ends.goes_on(e.peer):
                 rests_on = (Kind.SHIP,)
@@ -545,6 +542,14 @@ class ConversationFold(StreamFold[_Rows]):
                 self._shipped_again(e, row, shipped)
         asked.next[row] = max(int(asked.next[row]), e.offset + 1) if record else e.last_offset + 1
         asked.last[row] = e.seq
+
+    def _shipped(self, row: int, lsn: int) -> int:
+        """The event by which a record that is on its way was shipped."""
+        way = self._state.way
+        place = int(self._state.asked.first[row])
+        while place >= 0 and way.lsn[place] != lsn:
+            place = int(way.after[place])
+        return int(way.seq[place]) if place >= 0 else NOWHERE
 
     def _shipped_again(self, e: _Rows, row: int, shipped: int) -> None:
         """What is on its way still, shipped behind what has arrived, lies behind it."""

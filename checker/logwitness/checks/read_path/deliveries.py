@@ -13,7 +13,7 @@ import numpy as np
 from loghistory.schema import END_KINDS, Kind, Operation
 from loghistory.vocabularies.read_path import GapWord, HeardWord, NodeWord
 
-from ..codes import INVOKE, NULL, OK, among, code, lookup, word_code
+from ..codes import INVOKE, NULL, OK, among, code, how_many, lookup, word_code
 from ..columns import Ints
 from ..contract import Check, Family, Setting, Tally, Verdicts
 from ..ends import NOBODY, Ends, awaited_at
@@ -401,7 +401,7 @@ class DeliveryFold(StreamFold[_Rows]):
     def make_room(self, rows: _Rows) -> None:
         """See `StreamFold`."""
         state, used = self._state, self._state.run.tolist()
-        begun = int(np.count_nonzero(rows.kind == INVOKE))
+        begun = how_many(rows.kind, INVOKE)
         trims = int(np.count_nonzero((rows.kind == INVOKE) & (rows.f == _F_TRIM)))
         lsns = at_most(rows.offset[np.flatnonzero(among(rows.kind, (_RECORD, _GAP, OK, _ACKNOWLEDGE)))])
         self._state = state._replace(

@@ -12,7 +12,7 @@ import numpy as np
 from loghistory.schema import Kind
 from loghistory.vocabularies.read_path import HeardWord, RecordWord
 
-from ..codes import INVOKE, OK, RECORDS, code, lookup, word_code
+from ..codes import INVOKE, OK, RECORDS, code, how_many, lookup, word_code
 from ..columns import Ints
 from ..hashing import Table, all_grown, empty_table, place_of, roomy, row_of
 from ..kernel import kernel, part
@@ -255,7 +255,7 @@ def nothing_heard() -> Hearing:
 
 def with_events(hearing: Hearing, rows: Rows) -> Hearing:
     """The same with room for what these events may add."""
-    heard = int(np.count_nonzero(rows.kind == _HEARD))
+    heard = how_many(rows.kind, _HEARD)
     return hearing._replace(waiting=all_grown(hearing.waiting, int(hearing.run[_WAITING]), heard, lambda _: 0))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from loghistory.schema import END_KINDS, Kind
 from loghistory.vocabularies.read_path import RecordWord
 
-from ..codes import NULL, RECORDS, among, code, lookup
+from ..codes import NULL, RECORDS, among, code, how_many, lookup
 from ..columns import Ints
 from ..contract import Check, Family, Setting, Verdicts
 from ..ends import NOBODY, Ends, awaited_at
@@ -192,10 +192,10 @@ class PlacementFold(StreamFold[_Rows]):
     def make_room(self, rows: _Rows) -> None:
         """See `StreamFold`."""
         state, (lsns, epochs) = self._state, self._state.used.tolist()
-        releases = int(np.count_nonzero(rows.kind == _RELEASE))
+        releases = how_many(rows.kind, _RELEASE)
         copies = at_most(rows.offset[np.flatnonzero(among(rows.kind, (_COPY, _ACKNOWLEDGE)))])
         data = np.flatnonzero((rows.kind == _COPY) & (rows.record == _DATA))
-        self._copied = self._copied or bool((rows.kind == _COPY).any())
+        self._copied = self._copied or how_many(rows.kind, _COPY) > 0
         self._name(rows.offset[data] >> 32, rows.shards[data], *(rows[at][data] for at in _SAYS))
         self._state = _State(
             roomy(state.lsns, lsns, copies, self.compiled),

@@ -15,7 +15,7 @@ import numpy as np
 from loghistory.schema import END_KINDS, Kind
 from loghistory.vocabularies.read_path import HeardWord, NodeWord, RecordWord, RewindWord, ShardWord
 
-from ..codes import FAULT_WIPE, MAX_OFFSET, NULL, REASONS, RECORDS, code, lookup, word_code
+from ..codes import FAULT_WIPE, MAX_OFFSET, NULL, REASONS, RECORDS, code, how_many, lookup, word_code
 from ..columns import Ints
 from ..contract import Check, Family, Setting, Verdicts
 from ..ends import NOBODY, Ends, awaited_at
@@ -509,7 +509,7 @@ class ShippingFold(StreamFold[_Rows]):
 
     def make_room(self, rows: _Rows) -> None:
         """See `StreamFold`."""
-        state, more = self._state, {kind: int(np.count_nonzero(rows.kind == kind)) for kind in (_COPY, _HEARD, _START)}
+        state, more = self._state, {kind: how_many(rows.kind, kind) for kind in (_COPY, _HEARD, _START)}
         ships = rows.kind == _SHIP
         said = rows.value[ships], rows.offset[ships], rows.last_offset[ships]
         named, upto = all_lsns_said(self.words, *said, self.compiled)

@@ -47,7 +47,7 @@ from ..codes import (
     codes,
     how_many,
 )
-from ..columns import Columns, Ints
+from ..columns import Array, Columns, Ints
 from ..contract import Family, Setting, Verdicts
 from ..faults import COMPACTION, WIPE
 from ..findings import MAX_NODES, Findings, KernelFold, excuse, report
@@ -812,18 +812,16 @@ class NodesFold(KernelFold):
     def run(self, columns: Columns) -> None:
         """Judge the events, each against what its node stated before; nodes are indices."""
         compiled = self.setting.compiled
-        self._exchange(columns)
-        if self._unshown:
-            kinds = np.asarray(columns.kind, dtype=np.int8)
-            self._unshown = {kind for kind in self._unshown if kind not in kinds}
-        used, more = int(self._log.ranges[0]), how_many(np.asarray(columns.kind, dtype=np.int8), COMPACT)
+        kinds = np.asarray(columns.kind, dtype=np.int8)
+        self._exchange(columns, kinds)
+        self._unshown = {kind for kind in self._unshown if not how_many(kinds, kind)}
+        used, more = int(self._log.ranges[0]), how_many(kinds, COMPACT)
         low, high = (grown(each, used, more, 0) for each in (self._log.low, self._log.high))
         self._log = self._log._replace(low=low, high=high)
         _scan.form(compiled)(columns, self._nodes, self._runs, self._leaders, self._log, self.found)
 
-    def _exchange(self, columns: Columns) -> None:
+    def _exchange(self, columns: Columns, kinds: Array) -> None:
         """Judge the messages that were sent and received, with what tells when their nodes ran."""
-        kinds = np.asarray(columns.kind, dtype=np.int8)
         places = np.flatnonzero(among(kinds, _OF_MESSAGES))
         if not len(places):
             return

@@ -18,7 +18,7 @@ import numpy as np
 
 from loghistory.schema import Kind
 
-from ...codes import INVOKE, NULL, code
+from ...codes import INVOKE, NULL, code, how_many
 from ...columns import Array, Columns, Ints, read_only
 from ...contract import Setting
 from ...hashing import Table, empty_table, place_of, roomy
@@ -157,7 +157,7 @@ class PlainQueries:
             most = max((server.partitions for server in served.servers.values()), default=0)
             if self._most < most <= _MOST_PARTITIONS:
                 self._widen(most)
-        more = int(np.count_nonzero(columns.kind == _CHANGELOG))
+        more = how_many(columns.kind, _CHANGELOG)
         keys, changes = map(int, self._used[:2])
         self._keys = Keys(*(_longer(each, keys + more) for each in self._keys))
         self._changes = Changes(*(_longer(each, changes + more) for each in self._changes))
@@ -186,7 +186,7 @@ class PlainQueries:
         kind, size = rows.kind, len(rows.kind)
         ops = rows.op[IS_OF_QUERY.take(kind)]
         asked = _at_most(ops) + len(self._left)
-        routed = int(np.count_nonzero(kind == _ROUTE))
+        routed = how_many(kind, _ROUTE)
         queries = OfQueries(*(np.zeros(asked, np.int64) for _ in OfQueries._fields))
         queries.may[:] = 1
         parts = Parts(*(np.full(routed * self._most, NOWHERE) for _ in Parts._fields))
