@@ -6,22 +6,24 @@ EXTENDS Decision
 
 CONSTANTS
     Node, R,
-    Last, Size,                    \* the LSNs, and how many of them the window holds
+    Last, Size, Least,             \* the LSNs, how many the window holds, and how few where memory is short
     MaxDamaged
 
 VARIABLES
     copies, damaged,               \* the LSNs that each shard has a copy of, and those where it is not what was written
     lacks,                         \* the LSNs up to which each shard may lack records
-    next, ur,                      \* of each shard, the ends of what it has sent and of what it may lack
+    sent, asked,                   \* the end of what each shard has sent, and how far they were asked for
+    next, ur,                      \* of each shard, the ends of what was taken and of what it may lack
     at, high,                      \* the next LSN to deliver, and the last one of the window
     buffer, wrong, markers,        \* the LSNs whose records wait, those that are not what was written, and the markers
     shown, garbled, lost, count    \* what the application got: LSNs, those that were wrong, losses, and how many in all
 
 shards == <<copies, damaged, lacks>>
+wire == <<sent, asked>>
 heard == <<next, ur>>
 window == <<buffer, wrong, markers>>
 told == <<shown, garbled, lost, count>>
-vars == <<shards, heard, at, high, window, told>>
+vars == <<shards, wire, heard, at, high, window, told>>
 
 Lsn == 1..Last
 Property == {[domains |-> {{s} : s \in Node}, factor |-> R]}
@@ -40,6 +42,8 @@ PassesLack(s, to) == at < ur[s] /\ ur[s] <= to /\ to < next[s]
 (* read-path.md#window: P has moved since the last slide, whatever the threshold is.                             *)
 MaySlide == at > high - Size + 1
 Base == at
+(* What lies beyond a smaller window may be on its way.                                                        *)
+WindowEnd(end) == IF end > high THEN end ELSE high
 (* What a gap counts.                                                                                        *)
 Losses(first, last) == last - first + 1
 
@@ -58,6 +62,7 @@ Init ==
     /\ \E s \in Node, n \in 0..Size : lacks = [t \in Node |-> IF t = s THEN n ELSE 0]
     /\ next = [s \in Node |-> 1] /\ ur = [s \in Node |-> 0]
     /\ at = 1 /\ high = Size
+    /\ sent = next /\ asked = high
     /\ buffer = {} /\ wrong = {} /\ markers = {}
     /\ shown = {} /\ garbled = {} /\ lost = {} /\ count = 0
 
@@ -66,19 +71,25 @@ Passed(s, to, unsure) ==
     /\ next' = [next EXCEPT ![s] = to + 1]
     /\ ur' = [ur EXCEPT ![s] = IF unsure THEN to + 1 ELSE @]
     /\ markers' = markers \union ({MarkerOf(s, at)} \intersect ((at + 1)..high))
-    /\ UNCHANGED <<shards, at, high, told>>
+    /\ UNCHANGED <<at, high, told>>
 
+Sends(s, to) ==
+    /\ to >= sent[s] /\ to <= asked
+    /\ \A n \in copies[s] : n < sent[s] \/ to <= n
+    /\ sent' = [sent EXCEPT ![s] = to + 1]
+    /\ UNCHANGED <<shards, asked>>
+
+(* What comes from beyond the window is not taken.                                                            *)
 HearRecord(s, n) ==
-    /\ n \in copies[s] /\ n >= next[s] /\ n <= high
-    /\ \A other \in copies[s] : other < next[s] \/ n <= other
-    /\ Passed(s, n, ~Intact(s, n) \/ next[s] <= lacks[s])
-    /\ IF Intact(s, n) /\ ~Duplicate(n)
-       THEN buffer' = buffer \union {n} /\ wrong' = IF n \in damaged[s] THEN wrong \union {n} ELSE wrong
-       ELSE UNCHANGED <<buffer, wrong>>
+    /\ n \in copies[s] /\ Sends(s, n)
+    /\ IF n > high THEN UNCHANGED <<heard, at, high, window, told>>
+       ELSE /\ Passed(s, n, ~Intact(s, n) \/ next[s] <= lacks[s])
+            /\ IF Intact(s, n) /\ ~Duplicate(n)
+               THEN buffer' = buffer \union {n} /\ wrong' = IF n \in damaged[s] THEN wrong \union {n} ELSE wrong
+               ELSE UNCHANGED <<buffer, wrong>>
 
 HearGap(s, to) ==
-    /\ to >= next[s] /\ to <= high
-    /\ \A n \in copies[s] : n < next[s] \/ to < n
+    /\ to \notin copies[s] /\ Sends(s, to)
     /\ Passed(s, to, next[s] <= lacks[s])
     /\ UNCHANGED <<buffer, wrong>>
 
@@ -87,7 +98,7 @@ MoveTo(to) ==
     /\ at' = to
     /\ buffer' = {n \in buffer : n >= to}
     /\ markers' = {n \in markers : n > to} \union {next[s] : s \in {t \in Node : PassesLack(t, to) /\ next[t] <= high}}
-    /\ UNCHANGED <<shards, heard, high>>
+    /\ UNCHANGED <<shards, wire, heard, high>>
 
 Deliver ==
     /\ buffer # {} /\ Smallest(buffer) <= at
@@ -106,10 +117,12 @@ IssueGap ==
 
 Slide ==
     /\ MaySlide /\ high < Last
-    /\ at' = Base /\ high' = AtMost(Base + Size - 1)
+    /\ \E size \in Least..Size : high' = WindowEnd(AtMost(Base + size - 1))
+    /\ at' = Base
+    /\ asked' = IF high' > asked THEN high' ELSE asked
     /\ buffer' = {n \in buffer : n >= Base}
-    /\ markers' = {n \in markers \union {next[s] : s \in Node} : n > Base /\ n <= AtMost(Base + Size - 1)}
-    /\ UNCHANGED <<shards, heard, wrong, told>>
+    /\ markers' = {n \in markers \union {next[s] : s \in Node} : n > Base /\ n <= high'}
+    /\ UNCHANGED <<shards, sent, heard, wrong, told>>
 
 Next ==
     \/ \E s \in Node, n \in Lsn : HearRecord(s, n) \/ HearGap(s, n)
@@ -138,4 +151,5 @@ NeverPassed(s, to) == FALSE                                                  \* 
 SlidesByHeard == \E s \in Node : next[s] > high                              \* MaySlide
 BaseByHeard == IF Used = {} THEN at ELSE Smallest(Used)                      \* Base
 OneLess(first, last) == last - first                                         \* Losses
+EndsEarlier(end) == end                                                      \* WindowEnd
 ===========================================================================================

@@ -192,6 +192,22 @@ def test_on_a_shard_that_has_nothing_nothing_rots() -> None:
     assert stage.append().passes(100).events("stream_record")
 
 
+def test_a_reader_is_short_of_memory_until_the_last_of_such_faults_ends() -> None:
+    """Whatever becomes of its process meanwhile; shards and sequencers are left alone."""
+    stage = Stage(reader=replace(SETTINGS["all-send-all"].reader, window=64, threshold=0.0))
+    ends = [stage.fault("memory_pressure", number) for number in range(len(stage.cluster.nodes)) for _ in range(2)]
+    stage.append(30).passes(100)
+    assert {event["node"] for event in stage.events("fault")} == {stage.reader.number}
+    assert stage.reader.core.size <= 2
+    ends.pop()()
+    stage.fault("kill", stage.reader.number)()
+    stage.append(30).passes(100)
+    assert stage.reader.core.size <= 2
+    ends.pop()()
+    stage.append(30).passes(100)
+    assert stage.reader.core.size > 2
+
+
 # -- processes ---------------------------------------------------------------------------------------------------------
 
 

@@ -183,6 +183,7 @@ CHOSEN = {
     "long-grace": (0, 2500),
     "back-without": (0, 1300),
     "asleep-and-lost": (0, 2500),
+    "short-of-memory": (4, 700),
 }
 """The seeds of runs of the read path that show what others do not, and how long they last, in milliseconds."""
 

@@ -30,11 +30,18 @@ class Shards(Stage, Protocol):
     def come_back(self, number: int) -> None:
         """A drained shard may have copies again."""
 
+    def press(self, number: int, short: bool) -> None:
+        """Memory is short at a reader, or no longer."""
+
 
 class ReadPathFaults(HostFaults):
-    """The faults of hosts, and those of shards: wiped, drained, rotten."""
+    """The faults of hosts, and those of shards (wiped, drained, rotten) and of readers (short of memory)."""
 
     _stage: Shards
+
+    def __init__(self, stage: Shards) -> None:
+        super().__init__(stage)
+        self._pressed: dict[int, set[int]] = {}
 
     def resolve(self, target: Target) -> Sequence[int]:
         """The nodes that a word means now: followers are shards, minority as many as may be lost."""
@@ -69,6 +76,11 @@ class ReadPathFaults(HostFaults):
                 for number in [number for number in nodes if number < self._stage.configuration.shards]:
                     self._record("fault", fault, [number])
                     self._stage.rot(number)
+            case "memory_pressure":
+                for number in self._readers(nodes):
+                    self._record("fault", fault, [number])
+                    self._pressed.setdefault(number, set()).add(token)
+                    self._stage.press(number, True)
             case _:
                 if fault.name.startswith("power_loss"):
                     for number in nodes:
@@ -89,5 +101,14 @@ class ReadPathFaults(HostFaults):
                 self._record("heal", fault, nodes)
             case "rot":
                 self._record("heal", fault, nodes)
+            case "memory_pressure":
+                for number in self._readers(nodes):
+                    self._pressed[number].discard(token)
+                    self._stage.press(number, bool(self._pressed[number]))
+                self._record("heal", fault, self._readers(nodes))
             case _:
                 super().end(fault, nodes, token)
+
+    def _readers(self, nodes: Sequence[int]) -> list[int]:
+        configuration = self._stage.configuration
+        return [number for number in nodes if number >= configuration.shards + configuration.sequencers]

@@ -241,6 +241,7 @@ class ReaderNode(StreamNode):
         self._op: int | None = None
         self._waits: tuple[tuple[int | None, int], int] = (None, 0), 0  # where, and since when
         self._process = cluster.new_process()
+        self._short_of_memory = False
         self._perform |= {
             e.Connect: lambda effect: self.connections.connect(effect.peer, cluster.new_connection()),
             e.AskMetadata: lambda effect: cluster.coordination.read_metadata(self, effect.epoch),
@@ -252,6 +253,11 @@ class ReaderNode(StreamNode):
         self.kill()
         self._next, self._until = first, until
         self.start()
+
+    def press(self, short: bool) -> None:
+        """Memory is short, or no longer, whatever becomes of the process."""
+        self._short_of_memory = short
+        self.inform(0, e.MemoryPressed(short))
 
     @property
     def ended(self) -> bool:
@@ -289,6 +295,8 @@ class ReaderNode(StreamNode):
         self.open_connections()
         region = self._cluster.region_of_reader(self.number)
         self.host.after(self.configuration.application, self._take)
+        if self._short_of_memory:
+            self.host.after(0, self.handle, e.MemoryPressed(short=True))
         core: ReaderCore = self._make_core(
             Role.READER, op, self._next, self._until, self.configuration.reader, seed=self.number, region=region
         )

@@ -376,8 +376,7 @@ class ReaderCore(Rewinding):
             return False
         self.slid_at = self.position
         self.size = max(1, self.size // 2) if self._pressed else min(self.size + 1, self.settings.window)
-        # What lies beyond a smaller window may be on its way.
-        self.high = max(self.high, min(self.until, self.position + self.size - 1))
+        self.high = self._window_end()
         self.beyond = NOWHERE
         for each in self.shards.values():
             self._mark(each.next)
@@ -391,6 +390,10 @@ class ReaderCore(Rewinding):
                     self._tell_window(shard)
         self._window_begins()
         return True
+
+    def _window_end(self) -> int:
+        """It never falls: what lies beyond a smaller window may be on its way."""
+        return max(self.high, min(self.until, self.position + self.size - 1))
 
     @property
     def waits_for(self) -> list[int]:

@@ -26,6 +26,7 @@ declare(
         "kill_broker": FaultKind("SIGKILL of a node that keeps epochs, metadata and events; restarted at once"),
         "drain": FaultKind("the copies of these shards go elsewhere; they may have copies again from the end on"),
         "rot": FaultKind("a copy on each of these shards does not read back as it was written"),
+        "memory_pressure": FaultKind("these readers are short of memory: their windows shrink until the end"),
     }
 )
 
@@ -576,6 +577,17 @@ SETTINGS: Mapping[str, ReadPathConfiguration] = {
             Fault(1150 * MILLISECOND, "pause", (5,), 1200 * MILLISECOND),
             Fault(1200 * MILLISECOND, "wipe", (0, 1, 2), 50 * MILLISECOND),
             Fault(1450 * MILLISECOND, "kill", (3,), 300 * MILLISECOND),
+        ),
+    ),
+    # Readers whose windows slide at every delivery are short of memory, while all shards send them all that they have.
+    "short-of-memory": replace(
+        _DEFAULT,
+        reader=replace(_READER, single_copy=False, threshold=0.0),
+        faults=replace(
+            _FAULTS,
+            weights={"memory_pressure": 6.0, "kill": 1.0, "pause": 1.0},
+            targets={"any": 5.0, "follower": 1.0},
+            per_second=8.0,
         ),
     ),
 }

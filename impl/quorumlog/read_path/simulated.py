@@ -123,6 +123,12 @@ class ReadPathCluster(Cluster[ReadPathConfiguration, ReadPathNode]):
         """A drained shard may have copies again: at once, or when it is empty."""
         self._coming_back.add(number)
 
+    def press(self, number: int, short: bool) -> None:
+        """Memory is short at a reader, or no longer."""
+        node = self.nodes[number]
+        if isinstance(node, ReaderNode):
+            node.press(short)
+
     def _supervise(self) -> None:
         """Have shards rebuilt that have been down for long, end drains that are over, and see where readers wait."""
         now = self.simulation.now

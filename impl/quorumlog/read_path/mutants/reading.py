@@ -185,6 +185,13 @@ class SlideBeforeDelivery(ReaderCore):
         return super()._slide()
 
 
+class WindowEndFalls(ReaderCore):
+    """A window that shrinks ends earlier, whatever was asked for."""
+
+    def _window_end(self) -> int:
+        return min(self.until, self.position + self.size - 1)
+
+
 class AllSendAllWithList(ReaderCore):
     """All send all comes with the known-down list, and is none."""
 
@@ -360,6 +367,13 @@ MUTANTS = (
         "the window slides before delivery",
         with_cores(reader=SlideBeforeDelivery),
         checks=("tiling",),
+    ),
+    mutant(
+        "window-end-falls",
+        "a window that shrinks under memory pressure drops what is on its way",
+        with_cores(reader=WindowEndFalls),
+        "short-of-memory",
+        checks=("acknowledged-not-lost",),
     ),
     mutant(
         "all-send-all-with-list",
