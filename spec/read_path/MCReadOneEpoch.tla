@@ -26,6 +26,7 @@ Reached ==
 
 (* Mutants: one rule each, named above.                                                                       *)
 NeverRewinds(r) == FALSE                                                     \* RewindsOn
+FirstUnnoticed(r) == r.version > 0 /\ emptied > r.version                     \* RewindsOn
 RewindsOnChange(r) == \E s \in Node : status[s] = "empty" /\ r.log[s] # "empty" \* RewindsOn
 NeverOld(r) == FALSE                                                         \* StatusesOld
 CleanUnnoticed(completed) == emptied                                         \* AfterClean

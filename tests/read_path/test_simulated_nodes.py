@@ -226,6 +226,20 @@ def test_who_is_down_learns_nothing_and_begins_anew() -> None:
     assert stage.passes(200).shard(0).core.knows_event_log
 
 
+def test_a_reader_may_read_the_event_log_long_after_it_has_begun() -> None:
+    """Then it reads all that is there; until then it hears of nothing that is appended."""
+    stage = Stage(first_event_log_lag=1000 * SECOND, event_log_lag=0).append(2)
+    before = stage.shard(0).core.version
+    stage.cluster.coordination.append(LogRecord(Word.DRAIN, 1))
+    stage.passes(2000)
+    stage.fault("kill", stage.reader.number)()
+    stage.passes(100)
+    assert stage.shard(0).core.version > before
+    assert stage.reader.core.logged == {}
+    stage.cluster.coordination.ask_statuses(stage.reader)
+    assert stage.passes(100).reader.core.version == stage.shard(0).core.version
+
+
 def test_nobody_is_answered_twice() -> None:
     stage = Stage()
     answers: list[Any] = []

@@ -184,6 +184,7 @@ CHOSEN = {
     "back-without": (0, 1300),
     "asleep-and-lost": (0, 2500),
     "short-of-memory": (4, 700),
+    "late-first-statuses": (0, 1500),
 }
 """The seeds of runs of the read path that show what others do not, and how long they last, in milliseconds."""
 

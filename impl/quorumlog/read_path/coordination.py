@@ -29,7 +29,11 @@ class Process(Protocol):
 
 
 class Coordination:
-    """See the module. ``draw_nodeset`` says which nodeset an epoch gets, given the one before it."""
+    """See the module. ``draw_nodeset`` says which nodeset an epoch gets, given the one before it.
+
+    Whoever learns late may hear up to ``lag`` late of what is appended to the event log, and reads that log up to
+    ``first_lag`` after its own beginning.
+    """
 
     def __init__(
         self,
@@ -39,6 +43,7 @@ class Coordination:
         shards: tuple[int, ...],
         draw_nodeset: Callable[[int, Nodeset | None], Nodeset],
         lag: int,
+        first_lag: int = 0,
     ) -> None:
         self._simulation, self._record, self._processes, self._draw_nodeset = (
             simulation,
@@ -47,9 +52,11 @@ class Coordination:
             draw_nodeset,
         )
         self._random: Random = simulation.random("coordination")
-        self._lag = lag
+        self._greetings: Random = simulation.random("greetings")
+        self._lag, self._first_lag = lag, first_lag
         self._log = InternalLog(shards)
-        self._records = 0
+        self._records = self._greeted = 0
+        self._has_not_read: dict[Process, int] = {}  # which time it began
 
     def _delay(self) -> int:
         return int(self._random.uniform(0.2, 4.0) * MILLISECOND)
@@ -106,13 +113,26 @@ class Coordination:
         self._fold(lambda by, number: Logged(by, number, record))
         self._record(*event_noted(self.event_log, record))
         for each in self._processes():
+            if each in self._has_not_read:
+                continue
             late = self._lag if each.learns_late else self._lag // 20
             each.inform(self._delay() + int(self._random.random() * late), self._log.statuses())
 
     def greet(self, process: Process) -> None:
-        """A process has begun: it reads the logs."""
+        """A process has begun: it reads the logs, the event log later perhaps."""
         process.inform(self._delay(), self._log.nodesets_learned())
-        process.inform(self._delay(), self._log.statuses())
+        if process.learns_late and self._first_lag:
+            self._greeted += 1
+            self._has_not_read[process] = self._greeted
+            later = int(self._greetings.random() * self._first_lag)
+            self._simulation.after(later, self._read_first, process, self._greeted)
+        else:
+            process.inform(self._delay(), self._log.statuses())
+
+    def _read_first(self, process: Process, greeted: int) -> None:
+        if self._has_not_read.get(process) == greeted:
+            del self._has_not_read[process]
+            self.ask_statuses(process)
 
     def ask_statuses(self, process: Process) -> None:
         """A process reads the event log again."""

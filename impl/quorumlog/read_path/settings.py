@@ -87,7 +87,8 @@ class ReadPathConfiguration(ClusterConfiguration, frozen=True, kw_only=True):
     ``replication``: the factor of each scope; ``domains``: into how many each scope is divided, from large to small,
     but for nodes; ``nodeset_changes``: how often an epoch has another nodeset, which leaves out up to ``spare`` shards;
     ``rebuild_after``: for so long a shard is down before it is rebuilt; ``loses``: more shards may be wiped than the
-    property allows for; ``event_log_lag``: how late a reader may learn of the event log; ``application``: how often a
+    property allows for; ``event_log_lag``: how late a reader may learn of the event log, and
+    ``first_event_log_lag``: how long after its beginning it may read that at first; ``application``: how often a
     reader's application takes what is ready.
     """
 
@@ -109,6 +110,7 @@ class ReadPathConfiguration(ClusterConfiguration, frozen=True, kw_only=True):
     dirty: Interval = 200 * MILLISECOND
     rebuild_after: Interval = 500 * MILLISECOND
     event_log_lag: Pause = 30 * MILLISECOND
+    first_event_log_lag: Pause = 0
     loses: bool = False
     application: Interval = 5 * MILLISECOND
     application_batch: Annotated[int, msgspec.Meta(ge=1, le=1 << 16)] = 50
@@ -588,6 +590,21 @@ SETTINGS: Mapping[str, ReadPathConfiguration] = {
             weights={"memory_pressure": 6.0, "kill": 1.0, "pause": 1.0},
             targets={"any": 5.0, "follower": 1.0},
             per_second=8.0,
+        ),
+    ),
+    # A reader hears from two shards alone, which have no copy of a record; they get one each when another shard is
+    # rebuilt that is down, and loses its disk then. The reader first reads the event log when all that is over.
+    "late-first-statuses": replace(
+        _CUT_OFF,
+        replication={"NODE": 2},
+        rebuild_after=60 * MILLISECOND,
+        first_event_log_lag=4 * SECOND,
+        workload=ReadPathWorkload(trim=0.0),
+        plan=(
+            Fault(600 * MILLISECOND, "one_way", (0,), 400 * MILLISECOND, {"places": 5.0}),
+            Fault(600 * MILLISECOND, "one_way", (1,), 3400 * MILLISECOND, {"places": 4.0}),
+            Fault(700 * MILLISECOND, "kill", (0,), 300 * MILLISECOND),
+            Fault(900 * MILLISECOND, "wipe", (0,), 100 * MILLISECOND),
         ),
     ),
 }

@@ -51,6 +51,7 @@ class ReadPathCluster(Cluster[ReadPathConfiguration, ReadPathNode]):
             tuple(range(configuration.shards)),
             self._nodeset,
             configuration.event_log_lag,
+            configuration.first_event_log_lag,
         )
 
     # -- what it is made of --------------------------------------------------------------------------------------------

@@ -26,6 +26,13 @@ class EmptyWithoutRewind(ReaderCore):
         return False
 
 
+class FirstStatusesUnnoticed(ReaderCore):
+    """What the first statuses say was so before anybody was asked."""
+
+    def _rewinds(self, changes: Iterable[tuple[int, int]], completed: int) -> bool:
+        return bool(self.logged) and super()._rewinds(changes, completed)
+
+
 class OldStatuses(ReaderCore):
     """The rule as it was known: a change to EMPTY rewinds if it is seen, and versions are not compared."""
 
@@ -231,6 +238,13 @@ MUTANTS = (
         with_cores(reader=EmptyWithoutRewind),
         "stale-answers",
         checks=("no-gap-too-early",),
+    ),
+    mutant(
+        "first-statuses-unnoticed",
+        "the first statuses that a reader learns do not make it rewind, whatever it has heard before",
+        with_cores(reader=FirstStatusesUnnoticed),
+        "late-first-statuses",
+        checks=("acknowledged-not-lost",),
     ),
     mutant(
         "old-statuses",
