@@ -50,7 +50,7 @@ $(VENV)/.java:
 	@mkdir -p $(VENV) && touch $@
 
 # Machine code is kept in the user's cache, by the sources that it was made from.
-$(VENV)/.loops: $(VENV)/.porcupine tests/compile_loops.py $(shell find checker/logwitness/checks histories/loghistory/vocabularies -name '*.py')
+$(VENV)/.loops: $(VENV)/.all tests/compile_loops.py $(shell find checker/logwitness/checks histories/loghistory/vocabularies -name '*.py')
 	@echo "compiling the loops of the checks: some minutes, again after each change of them"
 	@$(BIN)/python tests/compile_loops.py
 	@touch $@
@@ -75,7 +75,8 @@ quick: lint ## an answer in two minutes: lint, and the tests that start nothing 
 # What is long is left out by pyproject.toml.
 TESTS := -m pytest -n $(WORKERS)
 
-test: setup lint ## everything that a change must pass
+test: $(VENV)/.all ## everything that a change must pass
+	@$(MAKE) --no-print-directory -j 3 setup lint
 	@$(BIN)/python $(TESTS) --durations=15
 
 coverage: setup ## the same tests, and the lines that they leave out; half as long again

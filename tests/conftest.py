@@ -21,6 +21,14 @@ TOGETHER = {
     "tests/checker/test_engine.py": "machine code and Spark",
     "tests/pipeline/": "machine code and Spark",
     "tests/spec/test_core_follows_spec.py": "walks of TLC",
+    "tests/spec/test_reading_traces.py": "streams of recorded runs",
+    "tests/spec/test_installed.py": "the wheel",
+    "tests/proofs/test_catalogue.py": "the goals of proofs",
+    "tests/ci/test_documented_check.py::test_the_catalogue": "the goals of proofs",
+    "tests/importers/test_importers_limits.py": "hostile files",
+    "tests/ci/test_pytest_fixture.py": "a session of pytest",
+    "tests/simulation/test_documented_protocol.py": "an installed protocol",
+    "checker/linearizability_checker/tests/test_distribution.py": "the wheel of Porcupine",
     "tests/docs/test_functions.py": "parsed modules",
 }
 """What tests share, by how their names begin: one process makes it, once."""

@@ -193,7 +193,7 @@ def test_bad_lines_are_kept_and_counted(tmp_path: Path, audited: Auditor) -> Non
     assert {file.name for file in source.iterdir()} == {"bad.jsonl", "empty.jsonl", "cut.parquet"}
 
 
-@pytest.mark.parametrize("broken", [False, True])
+@pytest.mark.parametrize("broken", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_larger_parquet_run_keeps_its_file(tmp_path: Path, audited: Auditor, broken: bool) -> None:
     source, out = tmp_path / "source", tmp_path / "out"
     write_run(source, batches(160_000), {"name": "long", "made_by": MADE_BY}, format="parquet")

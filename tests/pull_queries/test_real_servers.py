@@ -145,7 +145,7 @@ def test_queries_at_once_are_limited_and_those_whose_client_is_gone_make_room(tm
                 async def refused() -> bool:
                     """Whether one more query is refused at once; else it waits, until nobody waits for it."""
                     try:
-                        answer = await asyncio.wait_for(client.post(url, json={"table": "T"}), 1)
+                        answer = await asyncio.wait_for(client.post(url, json={"table": "T"}), 3)
                     except TimeoutError:
                         return False
                     if answer.status_code != 429:  # on a busy machine the standby may be asked
@@ -171,7 +171,7 @@ def test_queries_at_once_are_limited_and_those_whose_client_is_gone_make_room(tm
                 async def has_room() -> bool:
                     return not await refused()
 
-                await until(has_room, "there is room for others", 5)
+                await until(has_room, "there is room for others", 10)
             made.servers.resume(0)
 
     asyncio.run(body())

@@ -263,7 +263,7 @@ def test_shrinking_keeps_the_check_that_rejected_the_run(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("setting", ["leaders-fall", "groups"])
+@pytest.mark.parametrize("setting", ["leaders-fall", pytest.param("groups", marks=pytest.mark.long)])
 def test_a_livelock_rejects_a_run_and_says_what_repeats(
     setting: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

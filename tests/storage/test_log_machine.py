@@ -609,7 +609,7 @@ def test_the_machine_notices_a_mutated_log(log_type: type[Log]) -> None:
     "disk_type",
     [
         DiskForgetsToSync,
-        DiskDoesNotWriteAgain,
+        pytest.param(DiskDoesNotWriteAgain, marks=pytest.mark.long),
         pytest.param(DiskWritesTooLittleAgain, marks=pytest.mark.long),
         DiskLosesFlushed,
     ],

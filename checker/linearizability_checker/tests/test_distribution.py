@@ -159,6 +159,7 @@ def test_no_tool_chain(monkeypatch: pytest.MonkeyPatch) -> None:
         hook.build(PROJECT, process.WORKER)
 
 
+@pytest.mark.long
 def test_failed_build_leaves_nothing(tmp_path: Path) -> None:
     shutil.copytree(PROJECT / "worker", tmp_path / "worker")
     (tmp_path / "worker" / "main.go").write_text("package main\nfunc main() { return 5 }\n")
