@@ -127,6 +127,7 @@ ANCHORS: dict[str, tuple[Collection[str], str]] = {
     "silence-is-down": (("heard",), "all that was heard, though less of it would not have been enough either"),
     "no-false-down": (("heard",), "all that was heard, though less of it would have been enough"),
     "reports-go-on": (("report", "down", "heartbeat"), "since when it has done nothing more, and what else it did"),
+    "acknowledged-not-lost": (("copy",), "the copy that a shard has now, though the one before would have been enough"),
     "answers-are-so": (("trim_point",), "how far it had trimmed; without that, not at all"),
     "report-times-rise": (("report_kept",), "what should have been there instead"),
     "shown-is-kept": (("report_kept",), "what should have been there instead"),

@@ -185,6 +185,8 @@ CHOSEN = {
     "asleep-and-lost": (0, 2500),
     "short-of-memory": (4, 700),
     "late-first-statuses": (0, 1500),
+    "long-on-its-way": (6, 700),
+    "overtaken-by-a-loss": (0, 1000),
 }
 """The seeds of runs of the read path that show what others do not, and how long they last, in milliseconds."""
 

@@ -403,6 +403,8 @@ def rebuilt_is_replicated(history: History) -> Count:
         if e.kind == "event_log":
             count += reported.empties(history, e)
         else:
+            if e.kind == "acknowledge" and e.offset not in reported.acknowledged:
+                count += total(reported.is_made_up_for(history, e, shard) for shard in within(e.shards))
             reported.see(history, e)
     return count
 
@@ -456,6 +458,26 @@ class _Known:
                 by_disk = e.kind not in ("purge", "trim_point")
                 if by_disk and self.statuses.get(node, 0) == 0:
                     self.gone[lsn] = e.seq
+
+    def is_made_up_for(self, history: History, e: Event, shard: int) -> Count:
+        """Whether nobody stored what is acknowledged after this shard, which has lost its copy, counted as empty."""
+        before, here = history.events[: e.seq], self.held.get(e.offset, {})
+        lost = [b.seq for b in before if b.node == shard and (wipes(b) or (b.kind, b.reason) == ("takes_part", "lost"))]
+        if here.get(shard) == ("data", e.value) or not lost:
+            return Count()
+        logged = [b for b in before if b.kind == "event_log"]
+        was = max((b for b in logged if b.seq < lost[-1]), key=lambda b: b.seq, default=None)
+        empty = [lost[-1]] if was and statuses(was).get(shard) == 2 else []
+        empty += [b.seq for b in logged if b.seq > lost[-1] and statuses(b).get(shard) == 2]
+        purged = any(b.kind == "purge" and b.node == shard and b.seq > lost[-1] for b in before)
+        others = within(e.shards) & {other for other, copy in here.items() if copy == ("data", e.value)}
+        copies = [b for b in before if b.kind == "copy" and b.offset == e.offset and b.node in others]
+        last = {b.node: b for b in copies}.values()
+        if not empty or purged or not any(b.seq > empty[0] and b.recovery <= 0 for b in last):
+            return Count()
+        if self.rotten:
+            return UNJUDGED
+        return JUDGED + (UNJUDGED if may_have(history, {shard}, e.seq, lost[-1]) else VIOLATED)
 
     def empties(self, history: History, e: Event) -> Count:
         """A record of the event log, by which shards may have become empty."""

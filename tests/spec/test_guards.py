@@ -23,7 +23,7 @@ WATCHED = {
     "read_path/Decision": (
         *("decision-verdicts", "decision-writes", "decision-copysets", "decision-donors", "decision-gaps"),
     ),
-    "read_path/Appends": ("appends-waves",),
+    "read_path/Appends": ("appends-waves", "appends-loss-heard-late", "appends-loss"),
     "read_path/Epochs": ("epochs-two",),
     "read_path/Recovery": ("recovery-while-writing", "recovery-ends", "recovery-one-away"),
     "read_path/Rebuilding": ("rebuilding-three",),

@@ -110,11 +110,14 @@ class SequencerCore:
         Source: read-path.md#append-waves, read-path.md#recovery-clean.
         """
         rebuilt, self._learned = learned.completed > self._learned.completed, learned
+        self._waves_anew(learned, rebuilt)
+        if self.recovery is not None:
+            self._effects += self.recovery.statuses_changed(learned)
+
+    def _waves_anew(self, learned: StatusesLearned, rebuilt: bool) -> None:
         for lsn, append in self._open.items():
             if rebuilt or not learned.leaving.isdisjoint(append.copyset):
                 self._next_wave(lsn, append)
-        if self.recovery is not None:
-            self._effects += self.recovery.statuses_changed(learned)
 
     def _timer_fired(self, name: str) -> None:
         match name.split(" "):

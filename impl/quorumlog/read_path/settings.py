@@ -208,6 +208,8 @@ _CUT_OFF = replace(
     rebuild_after=10 * SECOND,
     reader=replace(_READER, single_copy=False),
 )
+_PATIENT = SequencerSettings(in_flight=32, sticky=1, store=2 * SECOND, store_most=2 * SECOND)
+"""A sequencer that waits for a wave for long."""
 _ONLY_SHARD_0 = tuple(
     Fault(600 * MILLISECOND, "one_way", (4,), 140 * MILLISECOND, {"places": places}) for places in (3.0, 4.0, 5.0)
 )
@@ -605,6 +607,34 @@ SETTINGS: Mapping[str, ReadPathConfiguration] = {
             Fault(600 * MILLISECOND, "one_way", (1,), 3400 * MILLISECOND, {"places": 4.0}),
             Fault(700 * MILLISECOND, "kill", (0,), 300 * MILLISECOND),
             Fault(900 * MILLISECOND, "wipe", (0,), 100 * MILLISECOND),
+        ),
+    ),
+    # A shard with a very slow disk has its first copies on their way there for long. Another shard of their copysets
+    # has stored them, loses its disk, and is back when it is rebuilt; the sequencer, whose clock is slow, learns late.
+    "long-on-its-way": replace(
+        _CUT_OFF,
+        shards=6,
+        replication={"NODE": 2},
+        event_log_lag=4 * SECOND,
+        workload=ReadPathWorkload(trim=0.0, think=40 * MILLISECOND),
+        sequencer=_PATIENT,
+        plan=(
+            Fault(1 * MILLISECOND, "slow_disk", (1,), 2 * SECOND, {"factor": 100.0}),
+            Fault(30 * MILLISECOND, "clock", (6,), 3 * SECOND, {"rate": 0.1}),
+            Fault(60 * MILLISECOND, "wipe", (0,), 20 * MILLISECOND),
+        ),
+    ),
+    # What is sent to a shard takes so long that another one of the copyset, which has stored it, loses its disk and is
+    # back when it is rebuilt before it arrives.
+    "overtaken-by-a-loss": replace(
+        _CUT_OFF,
+        replication={"NODE": 2},
+        event_log_lag=0,
+        workload=ReadPathWorkload(trim=0.0, think=60 * MILLISECOND),
+        sequencer=_PATIENT,
+        plan=(
+            Fault(1 * MILLISECOND, "delay", (1,), 500 * MILLISECOND, {"ms": 700.0}),
+            Fault(120 * MILLISECOND, "wipe", (0,), 20 * MILLISECOND),
         ),
     ),
 }

@@ -100,14 +100,17 @@ AGREE = Check(
 REBUILT = Check(
     id="rebuilt-is-replicated",
     rule="When a shard counts as empty, what others still have of what it had is replicated without it, unless a disk "
-    "was lost meanwhile; while its data may come back, no record can have had all its copies on shards that are not "
-    "donors.",
-    source=("read-path.md#rebuilding-donors", "read-path.md#status-of-events"),
-    fact="an acknowledged record that a shard which acknowledged it still has, when another one becomes empty; a shard "
-    "whose data might have come back, when it becomes empty because all donors are done",
+    "was lost meanwhile, and nothing is acknowledged by what it had together with copies that are stored later; while "
+    "its data may come back, no record can have had all its copies on shards that are not donors.",
+    source=("read-path.md#rebuilding-donors", "read-path.md#append-waves", "read-path.md#status-of-events"),
+    fact="an acknowledged record that a shard which acknowledged it still has, when another one becomes empty; one "
+    "that a shard acknowledged and lost with its disk; a shard whose data might have come back, when it becomes empty "
+    "because all donors are done",
     sentence={
         "few": "Shards {empty} count as empty, but {value} at {lsn} was not copied again: only shards {shards} have "
         "it.",
+        "late": "Node {node} acknowledged {value} at {lsn} by the copy of shard {shard}, which was lost with its disk "
+        "and made anew by nobody: shards {shards} stored theirs only after shard {shard} counted as empty.",
         "all": "Shards {empty} count as empty although their data might have come back, and shards {shards} may have "
         "had all copies of a record of epoch {epoch}.",
     },
@@ -187,24 +190,29 @@ class _State(NamedTuple):
     awaited: Ints  # `Ends`
 
 
-_EMPTY, _ANY, _UPTO, _TRIMMED, _COPIED = range(5)
+_EMPTY, _ANY, _UPTO, _TRIMMED, _COPIED, _WIPED = range(6)
 """The shards that are empty, as a set; whether some record has been owed; up to which epoch all are recovered; the
-highest trim point; whether any copy is recorded."""
+highest trim point; whether any copy is recorded; the shards whose disks were lost, as a set."""
 _REBUILT = CHECKS.index(REBUILT)
+
+
+@part
+def _having(held: Held, row: int, value: int) -> int:
+    """The shards that have a record with a value."""
+    found, place = 0, held.first[row]
+    while place >= 0:
+        node = held.copies.node[place]
+        same = held.copies.record[place] == _DATA and held.copies.value[place] == value
+        if same and 0 <= node < MOST_SHARDS:
+            found |= 1 << node
+        place = held.copies.next[place]
+    return int(found)
 
 
 @part
 def _holders(state: _State, row: int) -> int:
     """The shards whose copies of a record count."""
-    found, held = 0, state.held
-    place = held.first[row]
-    while place >= 0:
-        node = held.copies.node[place]
-        same = held.copies.record[place] == _DATA and held.copies.value[place] == state.records.value[row]
-        if same and 0 <= node < MOST_SHARDS:
-            found |= 1 << node
-        place = held.copies.next[place]
-    return int(found & ~state.run[_EMPTY])
+    return int(_having(state.held, row, state.records.value[row]) & ~state.run[_EMPTY])
 
 
 @part
@@ -226,6 +234,15 @@ def _stores(state: _State, places: Places, rows: _Rows, i: int) -> None:
     if 0 <= node < MOST_SHARDS:
         state.lowest[node] = min(state.lowest[node], lsn)
     _owes(state, places, row, lsn, rows.seq[i])
+
+
+@part
+def _acknowledges(state: _State, places: Places, rows: _Rows, i: int, row: int) -> None:
+    """A record is acknowledged for the first time."""
+    records = state.records
+    records.value[row], records.seq[row] = rows.value[i], rows.seq[i]
+    records.named[row] = max(rows.shards[i], 0)
+    _owes(state, places, row, rows.offset[i], rows.seq[i])
 
 
 @part
@@ -298,7 +315,7 @@ def _not_copied(state: _State, places: Places, at: int, full: int, plan: int, ju
 def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> int:
     held, records = state.held, state.records
     for i in range(at, len(rows.kind)):
-        kind, lsn, seq = rows.kind[i], rows.offset[i], rows.seq[i]
+        kind, lsn = rows.kind[i], rows.offset[i]
         if not _IS_WANTED[kind]:
             continue
         if _SIGNS[kind] and state.awaited[awaited_at(rows.node[i])]:
@@ -316,9 +333,10 @@ def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> 
         elif kind == _ACKNOWLEDGE:
             row = lsn_row(held.lsns, lsn)
             if records.seq[row] < 0:
-                records.value[row], records.seq[row] = rows.value[i], seq
-                records.named[row] = max(rows.shards[i], 0)
-                _owes(state, places, row, lsn, seq)
+                named = max(rows.shards[i], 0) & state.run[_WIPED]
+                if named and named & ~_having(held, row, rows.value[i]):
+                    return i
+                _acknowledges(state, places, rows, i, row)
         elif kind == _SHIP:
             if _is_settled(state, lsn, rows.last_offset[i]):
                 return i
@@ -372,7 +390,7 @@ class CopyFold(StreamFold[_Rows]):
         self._begun = 0  # the shards that took part
         self._nodesets = Nodesets(setting.words)
         none = np.zeros(0, dtype=np.int64)
-        run, lowest = np.array([0, 0, 0, -1, 0], dtype=np.int64), np.zeros(MOST_SHARDS + 1, dtype=np.int64)
+        run, lowest = np.array([0, 0, 0, -1, 0, 0], dtype=np.int64), np.zeros(MOST_SHARDS + 1, dtype=np.int64)
         self._ends = Ends()
         self._sequencers: set[int] = set()
         self._known_places = KnownPlaces(self._nodesets.places)
@@ -389,6 +407,8 @@ class CopyFold(StreamFold[_Rows]):
         self._plan = -1  # the event since which donors do what they do
         self._plans: list[int] = []  # and all those
         self._emptied: dict[int, int] = {}  # by shard: the last event by which its disk was lost
+        self._counts_empty: dict[int, int] = {}  # and by which it counts as empty since
+        self._purged: dict[int, int] = {}  # by shard: its last purge
         self._drained = 0  # the shards that are drained while they are up, as a set
 
     def make_room(self, rows: _Rows) -> None:
@@ -430,6 +450,8 @@ class CopyFold(StreamFold[_Rows]):
             self._ships(e)
         elif e.kind == _RELEASE:
             self._releases(e)
+        elif e.kind == _ACKNOWLEDGE:
+            self._acknowledges(e)
         else:
             self._goes(e)
 
@@ -458,11 +480,42 @@ class CopyFold(StreamFold[_Rows]):
             self._rotten = True
         elif (e.kind == _FAULT and e.f == FAULT_WIPE) or (e.kind == _TAKES_PART and e.reason == _LOST):
             self._lose(e.node, NULL, MAX_OFFSET, e.seq)
-            self._emptied[e.node] = e.seq
+            self._empties(e)
+
+    def _empties(self, e: _Rows) -> None:
+        """A disk is lost; whether its shard counts as empty already, or is to be seen."""
+        self._emptied[e.node] = e.seq
+        self._state.run[_WIPED] |= mask_of((e.node,))
+        self._counts_empty.pop(e.node, None)
+        if self._status(e.node) == AUTHORITATIVE_EMPTY:
+            self._counts_empty[e.node] = e.seq
+
+    def _acknowledges(self, e: _Rows) -> None:
+        """A record is acknowledged by a shard that has lost its copy with its disk. Whoever had another one made a copy
+        anew, or waits for the release, before that shard counts as empty; nobody stores one later with its copyset
+        (read-path.md#append-waves, read-path.md#rebuilding-donors)."""
+        held, tally, row = self._state.held, self.tallies[REBUILT.id], lsn_row(self._state.held.lsns, e.offset)
+        named, having = max(e.shards, 0), _having(held, row, e.value)
+        placed = {shard: copy_at(held, row, shard) for shard in members(named & having)}
+        written = {s: int(held.copies.seq[at]) for s, at in placed.items() if held.copies.copyset[at] <= 0}
+        for shard in members(named & ~having):
+            lost, empty = self._emptied.get(shard, -1), self._counts_empty.get(shard, -1)
+            later = {other: seq for other, seq in written.items() if 0 <= empty < seq}
+            if lost < 0 or not later or self._purged.get(shard, -1) > lost:
+                continue
+            if self._rotten:
+                tally.unjudged += 1
+                continue
+            tally.judged += 1
+            said = {"node": e.node, "value": e.value, "lsn": shown(e.offset), "shard": shard, "shards": [*later]}
+            events = (lost, empty, *later.values(), e.seq)
+            self._ends.wait(tally, (shard,), *events, since=lost, way="late", counted=True, said=said)
+        _acknowledges(self._state, self._nodesets.places, _Rows(*([cell] for cell in e)), 0, row)
 
     def _purges(self, e: _Rows) -> None:
         """A shard deletes what a recovery has settled without it: that leaves enough copies of what was acknowledged
         (read-path.md#release-needs-recovery)."""
+        self._purged[e.node] = e.seq
         state, tally = self._state, self.tallies[AGREE.id]
         first, node = max(e.offset, int(state.run[_TRIMMED]) + 1), mask_of((e.node,))
         owed = [(lsn, row) for lsn, row in self._between(first, e.last_offset) if state.records.since[row] >= 0]
@@ -498,6 +551,8 @@ class CopyFold(StreamFold[_Rows]):
         before, self._statuses = self._statuses, statuses_said(self.words.text(e.value))
         empty = mask_of(shard for shard, status in self._statuses.items() if status == AUTHORITATIVE_EMPTY)
         new, run[_EMPTY] = empty & ~int(run[_EMPTY]), empty
+        for shard in members(empty & int(run[_WIPED])):
+            self._counts_empty.setdefault(shard, e.seq)
         if new:
             if e.f == _DONE:
                 self._all_away(e, before, new)

@@ -13,7 +13,7 @@ from quorumlog.read_path import messages as m
 from quorumlog.read_path.events import Change, Persist
 from quorumlog.read_path.mutants.parts import mutant, with_cores, with_rules
 from quorumlog.read_path.records import DRAINED, Copy
-from quorumlog.read_path.rules import REFERENCE, Rules
+from quorumlog.read_path.rules import REFERENCE, Rules, epoch_of
 from quorumlog.read_path.shard import ShardCore
 from quorumlog.read_path.shipping import Stream
 
@@ -35,6 +35,15 @@ class DoneAtOnce(ShardCore):
 
     def _to_amend(self) -> list[Copy]:
         return []
+
+
+class DoneWhileOnItsWay(ShardCore):
+    """A donor looks at what is on its disk alone, not at what is on its way there."""
+
+    def _more_to_come(self) -> bool:
+        settled = epoch_of(self.released)
+        copies = (*self._on_their_way(), *self.contents.copies.values())
+        return any(copy.run and epoch_of(copy.lsn) >= settled for copy in copies)
 
 
 class FirstAlone(ShardCore):
@@ -177,6 +186,13 @@ MUTANTS = (
         "a donor is done at once",
         with_cores(shard=DoneAtOnce),
         "rebuilding",
+        checks=("rebuilt-is-replicated",),
+    ),
+    mutant(
+        "done-while-on-its-way",
+        "a donor is done though a copy that names who leaves is on its way to its disk",
+        with_cores(shard=DoneWhileOnItsWay),
+        "long-on-its-way",
         checks=("rebuilt-is-replicated",),
     ),
     mutant(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from quorumlog.read_path import rules as r
-from quorumlog.read_path.events import AppendEnded
+from quorumlog.read_path.events import AppendEnded, StatusesLearned
 from quorumlog.read_path.messages import Store, StoreAnswer, Stored
 from quorumlog.read_path.mutants.parts import mutant, with_cores, with_rules
 from quorumlog.read_path.records import BRIDGE, HOLE, Copy, new_copy
@@ -41,6 +41,13 @@ class OlderWavesCount(SequencerCore):
         append = self._open.get(message.lsn)
         wave = message.wave if append is None else append.wave
         super()._stored(shard, Stored(message.lsn, wave, message.run, message.answer, message.sealed))
+
+
+class WaveOutlivesLoss(SequencerCore):
+    """What a shard has stored counts, though it lost its disk since."""
+
+    def _waves_anew(self, learned: StatusesLearned, rebuilt: bool) -> None:
+        pass
 
 
 class BridgesTheLast(Recovery):
@@ -235,6 +242,13 @@ MUTANTS = (
         with_cores(sequencer=OlderWavesCount),
         "late-answers",
         checks=("replication-property-holds",),
+    ),
+    mutant(
+        "wave-outlives-loss",
+        "a wave goes on though a shard of it leaves or has lost its disk",
+        with_cores(sequencer=WaveOutlivesLoss),
+        "overtaken-by-a-loss",
+        checks=("rebuilt-is-replicated",),
     ),
     mutant(
         "bridge-one-early",
