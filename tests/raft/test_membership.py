@@ -368,6 +368,27 @@ def test_a_leader_that_finds_its_own_removal_under_way_finishes_it_and_hands_on(
     assert [(effect.to, type(effect.message)) for effect in bench.of(Send)][-1] == (1, TimeoutNow)
 
 
+def test_a_leader_that_is_itself_the_learner_to_be_promoted_promotes_itself() -> None:
+    """raft.md#learner-leads: all that it knows to be committed is from before it was removed and added again."""
+    bench = Bench()
+    again = entry(1, 1, "1,2 learners 0 adding 0 revision 2 sessions 0:2")
+    bench.give(Received(1, append_entries(1, -1, -1, entry(0, 1, "0,1,2"), again)))
+    core = bench.core
+    bench.give(TimerFired(Timer.ELECTION), after=10 * SECOND)
+    for pre_vote in (True, False):
+        for peer in (1, 2):
+            bench.give(Received(peer, VoteReply(core.term, core.term, pre_vote, granted=True)))
+    assert core.role == "leader"
+    bench.answer(1)
+    assert core.voters.learners == (0,), "its first configuration is not committed"
+    bench.answer(2)
+    assert bench.members == "1,2,0 revision 2 sessions 0:2"
+    bench.answer(1, 2)
+    assert core.commit == core.dirty
+    bench.change(revision=3, add=(3,))
+    assert core.voters.learners == (3,), "the next change"
+
+
 def test_a_node_that_is_added_takes_the_group_from_its_leader() -> None:
     bench = Bench(node=3, voters=Voters(()))
     bench.give(TimerFired(Timer.ELECTION), after=10 * SECOND)

@@ -63,10 +63,13 @@ class Memberships(Transfers):
                 self._leave()
 
     def _following(self) -> Members | None:
-        """The next step; a learner is promoted once it has all that this node has flushed, its own session durably."""
+        """The next step; a learner is promoted once it has all that this node has flushed, its own session durably.
+
+        This node may be that learner (raft.md#learner-leads).
+        """
         named = self._configurations[-1][0]
-        matching = (peer for peer, follower in self.progress.items() if follower.match >= self.flushed)
-        return next_step(self.members, [peer for peer in matching if self.durable_on[peer] >= named])
+        matching = [peer for peer, follower in self.progress.items() if follower.match >= self.flushed]
+        return next_step(self.members, [node for node in (self.node, *matching) if self.durable_on[node] >= named])
 
     def _leave(self) -> None:
         """Hand the leadership on to the voter that holds most."""
