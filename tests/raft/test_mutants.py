@@ -272,6 +272,22 @@ def stands_until_its_removal_is_committed(make_core: CoreFactory) -> bool:
     return [isinstance(each, VoteRequest) and each.pre_vote for each in sent] == [True] and not again
 
 
+def promotes_itself(make_core: CoreFactory) -> bool:
+    """raft.md#learner-leads: all that it knows to be committed is from before it was removed and added again."""
+    before, again = Members(Voters((0, 1, 2))), Members.decode(b"1,2 learners 0 adding 0 revision 2 sessions 0:2")
+    index = LogIndex.of((offset, offset, 1) for offset in range(2))
+    core = make_core(Configuration(0, THREE), Restored(1, index=index, members=((0, before), (1, again))))
+    give(core, Started(), TimerFired(Timer.ELECTION))
+    for pre_vote in (True, False):
+        for voter in (1, 2):
+            give(core, Received(voter, VoteReply(core.term, core.term, pre_vote, granted=True, sender_session=2)))
+    assert core.role == "leader"
+    for voter in (1, 2):
+        end, sequence = core.dirty, core.progress[voter].sequence
+        give(core, Received(voter, AppendReply(core.term, sequence, True, end, end, end, sender_session=2)))
+    return bool(core.members.voters.current == (1, 2, 0))
+
+
 def compares_what_its_log_begins_behind(make_core: CoreFactory) -> bool:
     """raft.md#log-ok."""
     core = follower(make_core, (1, 1))
@@ -570,6 +586,7 @@ PROMISES = {
     "transfer-vote-skips-log": refuses_a_vote_for_a_transfer_to_a_shorter_log,
     "gives-way-for-ever": gives_way_once,
     "removed-never-stands": stands_until_its_removal_is_committed,
+    "learner-leader-waits": promotes_itself,
     "rejoin-session": ignores_replies_of_an_earlier_session,
     "pre-votes-ignore-logs": refuses_a_pre_vote_to_a_shorter_log,
     "answers-for-an-earlier-term": answers_a_request_in_its_own_term,

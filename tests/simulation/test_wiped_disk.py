@@ -52,6 +52,14 @@ def test_a_node_that_lost_its_disk_is_replaced_and_nothing_is_lost() -> None:
     assert replaced >= 8
 
 
+def test_a_change_ends_though_the_node_to_be_added_leads() -> None:
+    """raft.md#learner-leads: at this seed a leader finds its own addition under way."""
+    for make_core, ends in ((RaftCore, True), (MUTANTS["learner-leader-waits"].make_core, False)):
+        _, outcome, verdict = played(65, make_core)
+        assert outcome.converged is ends
+        assert wrong(verdict) == []
+
+
 def test_one_that_answers_as_before_loses_what_was_committed() -> None:
     make_core: Any = MUTANTS["wiped-disk-votes"].make_core
     _, _, verdict = played(3, make_core)

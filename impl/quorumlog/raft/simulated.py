@@ -31,6 +31,11 @@ class RaftCluster(LogCluster[RaftConfiguration, RaftNode]):
         """The voters and learners of the leader's configuration."""
         return [self.nodes[number] for number in leader.core.voters.members]
 
+    def agreed(self) -> bool:
+        """The same, and no change of the members is under way any more: a leader that never ends one takes no other."""
+        leader = self.leader()
+        return leader is not None and leader.core.members.simple and super().agreed()
+
     def new_node(self, number: int) -> RaftNode:
         """A node that has not been started."""
         return self.node_type(self, number, self.configuration, self._make_core)

@@ -98,6 +98,13 @@ class WipedDiskVotes(RaftCore):
         super().__init__(structs.replace(configuration, least_session=0), restored, rules)
 
 
+class LearnerLeaderWaits(RaftCore):
+    """A leader that is itself the learner to be promoted waits for a follower that is ready."""
+
+    def _following(self) -> Members | None:
+        return None if self.members.adding == (self.node,) else super()._following()
+
+
 class RemovedNeverStands(RaftCore):
     """Who is removed does not stand for election, though its removal may not be committed."""
 
@@ -249,6 +256,13 @@ MUTANTS = (
         RemovedNeverStands,
         setting="pairs",
         thread="https://github.com/databendlabs/openraft/issues/2091",
+        test="tests/raft/test_mutants.py",
+    ),
+    Mutant(
+        "learner-leader-waits",
+        "a leader that is itself the learner to be promoted is never promoted",
+        (),
+        LearnerLeaderWaits,
         test="tests/raft/test_mutants.py",
     ),
     Mutant(
