@@ -182,6 +182,11 @@ def play(tmp_path: Path, body: Callable[[Shard], Coroutine[Any, Any, None]]) -> 
     asyncio.run(asyncio.wait_for(whole(), 20))
 
 
+async def _alone(tmp_path: Path, body: Callable[[Shard], Coroutine[Any, Any, None]]) -> None:
+    """Do this with a shard that it closes itself."""
+    await body(Shard(tmp_path))
+
+
 def test_an_answer_leaves_when_a_sync_that_began_later_has_ended(tmp_path: Path) -> None:
     """What was written while a sync was under way waits for the next one."""
 
@@ -462,6 +467,40 @@ def test_a_driver_that_is_closed_handles_nothing_more(tmp_path: Path) -> None:
         assert handled == []
 
     play(tmp_path, body)
+
+
+def test_what_is_on_its_way_to_the_disk_at_the_end_is_recorded_in_this_life(tmp_path: Path) -> None:
+    """One change is being synced, and one waits for the next sync; nobody hears that either is stored."""
+
+    async def body(shard: Shard) -> None:
+        shard.store(1)
+        shard.store(2)
+        await asyncio.sleep(0.05)
+        closing = asyncio.create_task(shard.driver.close())
+        await asyncio.sleep(0.05)
+        assert not closing.done()
+        shard.store(3)
+        shard.disk.may_sync.release(100)
+        await closing
+        shard.driver.history.flush()
+        assert shard.written().count("copy") == 2
+        assert shard.stored == []
+
+    asyncio.run(asyncio.wait_for(_alone(tmp_path, body), 20))
+
+
+def test_a_sync_that_fails_at_the_end_is_said_and_recorded_nowhere(tmp_path: Path) -> None:
+    async def body(shard: Shard) -> None:
+        shard.store(1)
+        await asyncio.sleep(0.05)
+        shard.disk.fails = True
+        shard.disk.may_sync.release(100)
+        with pytest.raises(StorageError, match="sync failed"):
+            await shard.driver.close()
+        shard.driver.history.flush()
+        assert "copy" not in shard.written()
+
+    asyncio.run(asyncio.wait_for(_alone(tmp_path, body), 20))
 
 
 def test_a_change_that_cannot_be_written_is_not_synced(tmp_path: Path) -> None:

@@ -77,10 +77,23 @@ def after(e: Event, lost: list[Loss], said: list[Rebuilt], starts: list[Event]) 
     return judged(older) if older or e.kind == "stream_started" else Count()
 
 
+def loses_a_name(e: Event) -> bool:
+    """A file is taken from its directory."""
+    return e.kind == "fault" and e.f == "lost_name"
+
+
+def nameless(history: History, e: Event) -> bool:
+    """read-path.md#lost-with-its-disk: whether the disk of a shard that takes part lacks a file."""
+    mine = [b for b in history.events[: e.seq] if b.kind in ("fault", "heal") and b.f == "lost_name"]
+    return [b.kind for b in mine if b.node == e.node][-1:] == ["fault"]
+
+
 def comes_back_without(history: History, e: Event) -> Count:
     """A shard says that it lost its data: its disk was emptied since it had it, as far as is recorded."""
     before = history.events[: e.seq]
     mine = [b for b in before if b.node == e.node and (b.kind in ("takes_part", "copy") or wipes(b))]
+    if nameless(history, e):
+        return JUDGED
     gone = False
     for b in mine:
         since = [c for c in mine if c.kind == "takes_part" and c.seq < b.seq]
@@ -92,7 +105,7 @@ def comes_back_without(history: History, e: Event) -> Count:
             gone = False
     if gone:
         return JUDGED
-    if any(wipes(b) and b.node is None for b in before):
+    if any((wipes(b) or loses_a_name(b)) and b.node is None for b in before):
         return UNJUDGED
     return judged(True) if any(not wipes(b) for b in mine) or e.incarnation == 0 else UNJUDGED
 
@@ -112,7 +125,7 @@ def lost_data_refuses(history: History) -> Count:
             if lost.since < e.seq < lost.until:
                 count += during(e, lost, starts)
             elif e.seq == lost.until and e.kind == "takes_part":
-                count += judged(True)
+                count += UNJUDGED if nameless(history, e) else judged(True)
     found = losses(history)
     said = rebuilt(history, found)
     return count + total(after(e, found, said, starts) for e in history.events if said)

@@ -47,7 +47,8 @@ REFUSES = Check(
 )
 EMPTIED = Check(
     id="lost-with-its-disk",
-    rule="A shard comes back without its data only if its disk was emptied since it had it.",
+    rule="A shard comes back without its data only if its disk was emptied since it had it, or while a file of it is "
+    "gone from its directory.",
     source=("read-path.md#lost-with-its-disk", "history-checks.md#never-recorded"),
     fact="a shard that takes part without its data",
     sentence="Shard {node} came back without its data, although its disk was not emptied since it had it.",
@@ -58,12 +59,14 @@ CHECKS = (REFUSES, EMPTIED)
 
 _OF_SHARDS = (Kind.COPY, Kind.SEAL, Kind.SHIP)
 _OF_STREAMS = (Kind.STREAM_START, Kind.STREAM_STARTED, Kind.STREAM_HEARD)
-_OWN = (Kind.TAKES_PART, Kind.EVENT_LOG, Kind.FAULT, *_OF_SHARDS, *_OF_STREAMS)
-_TAKES_PART, _EVENT_LOG, _FAULT, _COPY, _SEAL, _SHIP, _START, _STARTED, _HEARD = map(code, _OWN)
+_OWN = (Kind.TAKES_PART, Kind.EVENT_LOG, Kind.FAULT, Kind.HEAL, *_OF_SHARDS, *_OF_STREAMS)
+_TAKES_PART, _EVENT_LOG, _FAULT, _HEAL, _COPY, _SEAL, _SHIP, _START, _STARTED, _HEARD = map(code, _OWN)
 _LOST, _INTACT, _OK = (REASONS[word] for word in (ShardWord.LOST, ShardWord.INTACT, AnswerWord.OK))
+_LOST_NAME = "lost_name"
+"""The fault that takes a file from its directory; what it held is back when the fault ends."""
 _WORDS = {_COPY: "stored", _SEAL: "sealed", _SHIP: "shipped"}
 _IS_WANTED = lookup(_OWN)
-_MAY_CHANGE = lookup(_OWN[:3])
+_MAY_CHANGE = lookup(_OWN[:4])
 _IS_OF_SHARD = lookup(_OF_SHARDS)
 
 
@@ -122,6 +125,8 @@ class LostShardFold(StreamFold[_Rows]):
         self._part: dict[int, int] = {}  # by shard: the event by which it took part last
         self._emptied: dict[int, int] = {}  # and that behind which it has nothing, unless it stores something
         self._unnamed = False  # whether some disk was emptied, nobody knows which
+        self._lost_name = setting.words.code(_LOST_NAME)
+        self._nameless: set[int] = set()  # whose disk lacks a file
 
     def skim(self, rows: _Rows, at: int) -> int:
         """See `StreamFold`."""
@@ -139,10 +144,19 @@ class LostShardFold(StreamFold[_Rows]):
                 self._emptied[e.node] = MAX_OFFSET
                 self._unnamed |= e.node == NO_NODE
                 self._loses(e)
+            elif e.f == self._lost_name:
+                self._nameless.add(e.node)
+                self._unnamed |= e.node == NO_NODE
+        elif e.kind == _HEAL:
+            if e.f == self._lost_name:
+                self._nameless.discard(e.node)
         elif e.kind == _TAKES_PART:
             self._takes_part(e)
             if e.reason == _LOST:
                 self._loses(e)
+            elif e.reason == _INTACT and e.node in self._since and e.node in self._nameless:
+                self._tally.unjudged += 1  # the file may be back
+                self._is_rebuilt(e.node)
             elif e.reason == _INTACT and e.node in self._since:
                 self._breaks("intact", self._since[e.node], e.seq, node=e.node)
                 self._is_rebuilt(e.node)
@@ -166,7 +180,7 @@ class LostShardFold(StreamFold[_Rows]):
             self._emptied.pop(e.node, None)
             return
         had = max(stored, part)
-        if e.node in self._emptied and stored < self._emptied[e.node]:
+        if e.node in self._nameless or (e.node in self._emptied and stored < self._emptied[e.node]):
             tally.judged += 1
         elif self._unnamed or (had == NOWHERE and e.incarnation != 0):
             tally.unjudged += 1

@@ -6,9 +6,13 @@ share one (group commit). A file that holds far more changes than it needs is wr
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from quorumlog.events import Note
 from quorumlog.node.connection import Connection
 from quorumlog.read_path import events as e
 from quorumlog.read_path import messages as m
@@ -75,7 +79,8 @@ class ShardDriver(StreamDriver):
         self.core = place.make_core(Role.SHARD, self.number, locations, changes, configuration.shard)
         self._synced_bytes = disk.size(CHANGES)
         self._due_tickets: list[int] = []
-        self._syncing = False
+        self._being_synced: list[int] = []
+        self._syncing: asyncio.Future[None] | None = None
         self._thread = ThreadPoolExecutor(1, "sync")
         self._perform |= {
             e.Persist: self._persist,
@@ -93,10 +98,24 @@ class ShardDriver(StreamDriver):
         return State(call, released=self.core.released, lost=self.core.lost, leaving=leaving)
 
     async def close(self) -> None:
-        """Handle nothing more, and let what is on its way to the disk arrive. Raises `StorageError`."""
+        """Handle nothing more; what was written arrives on the disk, and in the record. Raises `StorageError`."""
+        written = [] if self._dead else [*self._being_synced, *self._due_tickets]
         await super().close()
         await self._loop.run_in_executor(None, self._thread.shutdown)
+        if written:
+            if self._syncing is not None:
+                await self._syncing
+            self._disk.sync(CHANGES)
+            self._record(written)
         self._disk.close()
+
+    def _record(self, tickets: Iterable[int]) -> None:
+        """Record what is durable now; nobody hears of it from this life."""
+        self._moment = self.history.clock.wall()
+        for ticket in tickets:
+            for effect in self.core.handle(time.monotonic_ns(), e.Persisted(ticket)):
+                if isinstance(effect, Note):
+                    self._note(effect)
 
     # -- the disk ------------------------------------------------------------------------------------------------------
 
@@ -110,20 +129,19 @@ class ShardDriver(StreamDriver):
         self._sync()
 
     def _sync(self) -> None:
-        if self._syncing or not self._due_tickets or self._dead:
+        if self._syncing is not None or not self._due_tickets or self._dead:
             return
-        self._syncing = True
-        tickets, self._due_tickets = self._due_tickets, []
+        self._being_synced, self._due_tickets = self._due_tickets, []
         point, size = self._disk.sync_point(CHANGES), self._disk.size(CHANGES)
-        syncing = self._loop.run_in_executor(self._thread, point.run)
-        syncing.add_done_callback(lambda done: self._synced(done, tickets, size))
+        self._syncing = self._loop.run_in_executor(self._thread, point.run)
+        self._syncing.add_done_callback(lambda done: self._synced(done, size))
 
-    def _synced(self, done: Any, tickets: list[int], size: int) -> None:  # noqa: ANN401
-        self._syncing = False
+    def _synced(self, done: asyncio.Future[None], size: int) -> None:
         if done.cancelled() or self._dead:
             return
-        if done.exception() is not None:
-            self._fail(done.exception())
+        tickets, self._being_synced, self._syncing = self._being_synced, [], None
+        if (error := done.exception()) is not None:
+            self._fail(error)
             return
         self._synced_bytes = size
         for ticket in tickets:
