@@ -331,6 +331,8 @@ class GapFold(StreamFold[Rows]):
             return
         tally.judged += 1
         found, rests_on = {"op": e.op, "lsn": shown(lsn)}, stream.rewound_by
+        if stream.settings is not None and stream.settings.grace:
+            rests_on = (*rests_on, Kind.STREAM_GRACE)  # a stream that waits for the end of one is busy
         if heard:
             tally.violation(seq, way="due", rests_on=rests_on, **found)
         elif not shards:

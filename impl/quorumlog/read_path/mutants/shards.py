@@ -249,8 +249,9 @@ MUTANTS = (
         "trims-unsaid",
         "a shard passes over what it trimmed without a TRIM gap",
         with_cores(shard=TrimsUnsaid),
-        "default",
+        "stale-answers",
         checks=("trimmed-is-said",),
+        seeds=32,
     ),
     mutant(
         "last-wave-stays",
