@@ -331,13 +331,13 @@ class GapFold(StreamFold[Rows]):
             return
         tally.judged += 1
         found, rests_on = {"op": e.op, "lsn": shown(lsn)}, stream.rewound_by
-        if stream.settings is not None and stream.settings.grace:
-            rests_on = (*rests_on, Kind.STREAM_GRACE)  # a stream that waits for the end of one is busy
         if heard:
             tally.violation(seq, way="due", rests_on=rests_on, **found)
         elif not shards:
             tally.violation(seq, way="nobody", rests_on=rests_on, **found)
         elif stream.may_go_on(lsn, nodeset):
+            if stream.settings is not None and stream.settings.grace:
+                rests_on = (*rests_on, Kind.STREAM_GRACE)  # a stream that waits for the end of one is busy
             tally.violation(seq, way="due", rests_on=rests_on, **found)
         elif not {*members(shards)} <= useful:
             tally.violation(seq, way="other", shards=[*members(shards)], rests_on=rests_on, **found)
