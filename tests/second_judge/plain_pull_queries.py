@@ -983,6 +983,8 @@ def no_valid_host_says_why(history: History) -> Count:
         finished = said(e, is_finished)
         if route is None or not route.known or finished is None or e.node != route.node:
             continue
+        if is_over(history.events[:at], e, route):
+            continue
         message, expected = finished["message"], route.message()
         if message == NOT_READY and not finished["attempts"]:
             continue
