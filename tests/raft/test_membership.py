@@ -216,13 +216,17 @@ class Bench:
     def of(self, kind: type[Any]) -> list[Any]:
         return [effect for effect in self.effects if isinstance(effect, kind)]
 
-    def lead(self) -> Bench:
-        core = self.core
+    def stand(self, *voters: int) -> None:
+        """It stands for election, and these vote for it."""
         self.give(TimerFired(Timer.ELECTION), after=10 * SECOND)
         for pre_vote in (True, False):
-            for peer in core.voters.voting:
-                if peer != core.node and core.role != "leader":
-                    self.give(Received(peer, VoteReply(core.term, core.term, pre_vote, granted=True)))
+            for peer in voters:
+                if self.core.role != "leader":
+                    self.give(Received(peer, VoteReply(self.core.term, self.core.term, pre_vote, granted=True)))
+
+    def lead(self) -> Bench:
+        core = self.core
+        self.stand(*(peer for peer in core.voters.voting if peer != core.node))
         assert core.role == "leader"
         self.answer(*core.progress)
         assert core.serving
@@ -343,9 +347,7 @@ def test_a_new_leader_goes_on_with_the_change_that_it_finds() -> None:
     under_way = entry(1, 1, "0,1,2 learners 3 adding 3 revision 1 sessions 3:1")
     bench.give(Received(0, append_entries(1, -1, -1, entry(0, 1, "0,1,2"), under_way)))
     core = bench.core
-    bench.give(TimerFired(Timer.ELECTION), after=10 * SECOND)
-    for pre_vote in (True, False):
-        bench.give(Received(2, VoteReply(core.term, core.term, pre_vote, granted=True)))
+    bench.stand(2)
     bench.answer(3)
     assert core.voters.learners == (3,), "its first configuration is not committed"
     bench.answer(2)
@@ -356,12 +358,7 @@ def test_a_leader_that_finds_its_own_removal_under_way_finishes_it_and_hands_on(
     bench = Bench()
     removal = entry(1, 1, "1,2 old 0,1,2 removing 0 revision 1")
     bench.give(Received(1, append_entries(1, -1, -1, entry(0, 1, "0,1,2"), removal)))
-    core = bench.core
-    bench.give(TimerFired(Timer.ELECTION), after=10 * SECOND)
-    for pre_vote in (True, False):
-        for peer in (1, 2):
-            if core.role != "leader":
-                bench.give(Received(peer, VoteReply(core.term, core.term, pre_vote, granted=True)))
+    bench.stand(1, 2)
     bench.answer(1, 2)
     assert bench.members == "1,2 revision 1"
     bench.answer(1, 2)
@@ -374,10 +371,7 @@ def test_a_leader_that_is_itself_the_learner_to_be_promoted_promotes_itself() ->
     again = entry(1, 1, "1,2 learners 0 adding 0 revision 2 sessions 0:2")
     bench.give(Received(1, append_entries(1, -1, -1, entry(0, 1, "0,1,2"), again)))
     core = bench.core
-    bench.give(TimerFired(Timer.ELECTION), after=10 * SECOND)
-    for pre_vote in (True, False):
-        for peer in (1, 2):
-            bench.give(Received(peer, VoteReply(core.term, core.term, pre_vote, granted=True)))
+    bench.stand(1, 2)
     assert core.role == "leader"
     bench.answer(1)
     assert core.voters.learners == (0,), "its first configuration is not committed"

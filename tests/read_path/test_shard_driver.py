@@ -182,11 +182,6 @@ def play(tmp_path: Path, body: Callable[[Shard], Coroutine[Any, Any, None]]) -> 
     asyncio.run(asyncio.wait_for(whole(), 20))
 
 
-async def _alone(tmp_path: Path, body: Callable[[Shard], Coroutine[Any, Any, None]]) -> None:
-    """Do this with a shard that it closes itself."""
-    await body(Shard(tmp_path))
-
-
 def test_an_answer_leaves_when_a_sync_that_began_later_has_ended(tmp_path: Path) -> None:
     """What was written while a sync was under way waits for the next one."""
 
@@ -486,7 +481,7 @@ def test_what_is_on_its_way_to_the_disk_at_the_end_is_recorded_in_this_life(tmp_
         assert shard.written().count("copy") == 2
         assert shard.stored == []
 
-    asyncio.run(asyncio.wait_for(_alone(tmp_path, body), 20))
+    play(tmp_path, body)
 
 
 def test_a_sync_that_fails_at_the_end_is_said_and_recorded_nowhere(tmp_path: Path) -> None:
@@ -500,7 +495,7 @@ def test_a_sync_that_fails_at_the_end_is_said_and_recorded_nowhere(tmp_path: Pat
         shard.driver.history.flush()
         assert "copy" not in shard.written()
 
-    asyncio.run(asyncio.wait_for(_alone(tmp_path, body), 20))
+    play(tmp_path, body)
 
 
 def test_a_change_that_cannot_be_written_is_not_synced(tmp_path: Path) -> None:

@@ -154,11 +154,11 @@ class LostShardFold(StreamFold[_Rows]):
             self._takes_part(e)
             if e.reason == _LOST:
                 self._loses(e)
-            elif e.reason == _INTACT and e.node in self._since and e.node in self._nameless:
-                self._tally.unjudged += 1  # the file may be back
-                self._is_rebuilt(e.node)
             elif e.reason == _INTACT and e.node in self._since:
-                self._breaks("intact", self._since[e.node], e.seq, node=e.node)
+                if e.node in self._nameless:
+                    self._tally.unjudged += 1  # the file may be back
+                else:
+                    self._breaks("intact", self._since[e.node], e.seq, node=e.node)
                 self._is_rebuilt(e.node)
         elif e.kind == _START:
             self._asked[e.peer, e.op] = e.filter
