@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import NamedTuple
 
-from plain import GONE, Event, History, wipes
+from plain import GONE, Event, History, once, wipes
 
 FOR_EVER = 1 << 62
 """Behind every event."""
@@ -70,7 +69,7 @@ def acts(history: History, besides: tuple[str, ...] = ()) -> Iterator[Act]:
         seen.add(n)
 
 
-@lru_cache(maxsize=4)
+@once
 def cut_off(history: History) -> dict[int, list[tuple[int, int]]]:
     """When the lives of each node ended, not of its own accord, and by then the last event recorded of it.
 

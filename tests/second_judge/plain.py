@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias
+from functools import cached_property, wraps
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from loghistory import SCHEMA
 
@@ -93,6 +93,22 @@ def wipes(e: Event) -> bool:
     return bool(e.kind == "fault" and e.f == "wipe")
 
 
+T = TypeVar("T")
+
+
+def once(function: Callable[[History], T]) -> Callable[[History], T]:
+    """The function, which is asked once about a history: batches are compared by identity."""
+
+    @wraps(function)
+    def asked(history: History) -> T:
+        if function not in history.kept:
+            history.kept[function] = function(history)
+        found: T = history.kept[function]
+        return found
+
+    return asked
+
+
 @dataclass(frozen=True, eq=False)
 class History:
     """One log: its events in order, and what is known of the run."""
@@ -115,6 +131,8 @@ class History:
     """The configuration of the run, as whoever made it has it."""
     max_in_flight: int | None = None
     """Requests to one follower that may be unanswered, if whoever made the run said so."""
+    kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
+    """What `once` has found in it, by function."""
 
     def halves(self, node: int, until: int) -> tuple[tuple[int, ...], ...]:
         """The voters, or both halves of them, by the configuration in force on a node: that of its last event which

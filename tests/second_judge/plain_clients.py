@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import NamedTuple
 
 from excuses import EMPTY, empties, faults, may_be_lost, one_leader, unflushed_lost
 from lives import FOR_EVER
-from plain import ALL, EXCUSED, GONE, JUDGED, READS, UNJUDGED, VIOLATED, Count, Event, History, Plain
+from plain import ALL, EXCUSED, GONE, JUDGED, READS, UNJUDGED, VIOLATED, Count, Event, History, Plain, once
 
 NONE_PROMISED = 0
 SHOWS_COMMITTED = ("read_committed", "read_linearizable")
@@ -74,7 +73,7 @@ class Clients(NamedTuple):
     values: dict[int, Value]
 
 
-@lru_cache(maxsize=4)
+@once
 def clients(history: History) -> Clients:
     """Each client has one open operation; ``ok`` and ``fail`` end it, and only a read is given something."""
     open_: dict[int, Operation] = {}
@@ -332,7 +331,7 @@ class _Gap(NamedTuple):
     """The read had returned nothing before."""
 
 
-@lru_cache(maxsize=4)
+@once
 def _readers(history: History) -> tuple[list[tuple[int, Event]], list[_Gap]]:
     """Each batch with the position of the reader it was given to, where that is known; and the gaps."""
     values = clients(history).values

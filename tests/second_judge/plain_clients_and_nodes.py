@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import pairwise
 
 from batches import Batch, Node, covers
 from lives import FOR_EVER, cut_off, may_lack
-from plain import ALL, EXCUSED, GONE, JUDGED, READS, UNJUDGED, VIOLATED, Count, Event, History, Plain, wipes
+from plain import ALL, EXCUSED, GONE, JUDGED, READS, UNJUDGED, VIOLATED, Count, Event, History, Plain, once, wipes
 from plain_answers import COMMITTED, acknowledged
 from plain_commitment import holders_of, on_majority, voters_unknown
 from replay import Step, replay, taken_for
@@ -30,7 +29,7 @@ class Call:
         return self.begun.event.f == f and self.ended is not None and self.ended.event.kind == kind
 
 
-@lru_cache(maxsize=4)
+@once
 def calls(history: History) -> list[Call]:
     """All of them, in the order in which they began."""
     found: list[Call] = []
@@ -86,7 +85,7 @@ def _answerers(history: History, ended: Step, expected: int | None) -> list[int]
     return _led(ended, expected) or _everybody(history)
 
 
-@lru_cache(maxsize=4)
+@once
 def _firsts(history: History) -> dict[int, int]:
     """By node, the first event recorded of it, by its place."""
     found: dict[int, int] = {}
@@ -108,7 +107,7 @@ def _is_known(history: History, node: int, step: Step) -> bool:
 # -- appends -----------------------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=4)
+@once
 def _by_value(history: History) -> dict[int | None, list[Batch]]:
     """Every batch that was ever in a log, by its value."""
     found: dict[int | None, list[Batch]] = defaultdict(list)

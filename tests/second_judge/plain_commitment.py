@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from typing import TypeAlias
 
 from batches import Batch, covers, shared
 from lives import may_lack
-from plain import ALL, EXCUSED, JUDGED, UNJUDGED, VIOLATED, Count, History, Plain, total
+from plain import ALL, EXCUSED, JUDGED, UNJUDGED, VIOLATED, Count, History, Plain, once, total
 from replay import Step, moved_to, replay, taken_for
 from shown import commits_missing, commits_move, flushes_missing, flushes_unseen, leaders_missing, visible_missing
 
@@ -162,7 +161,7 @@ def leader_completeness(history: History) -> Count:
 Held: TypeAlias = dict[Batch, dict[int, int]]
 
 
-@lru_cache(maxsize=4)
+@once
 def _held(history: History) -> Held:
     """Who ever had which batch, and since which event."""
     held: Held = defaultdict(dict)

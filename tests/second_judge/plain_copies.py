@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from plain import EXCUSED, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, total, wipes
+from plain import EXCUSED, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, once, total, wipes
 from plain_gaps import settings, statuses
 from plain_read_path import ends, is_cut, judged, lives, lost_end, next_end, nodeset, satisfied
 
@@ -18,7 +17,7 @@ def within(mask: int | None) -> set[int]:
     return {shard for shard in range(63) if max(mask or 0, 0) >> shard & 1}
 
 
-@functools.cache
+@once
 def nodesets(history: History) -> list[tuple[int, int, Any]]:
     """The event that tells it, the epoch from which on it goes, and what it says, of each nodeset."""
     return [(e.seq, e.epoch, nodeset(e)) for e in history.events if e.kind == "nodeset" and nodeset(e)]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from plain import JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain
+from plain import JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, once
 from plain_read_path import REFUSALS, SCOPES, judged, lives, nodeset
 
 FULL, WITHOUT_DATA = (0, 3), (1, 2)
@@ -219,7 +218,7 @@ class Knowledge:
         self.heard = {lsn: what for lsn, what in self.heard.items() if lsn > last}
 
 
-@functools.cache
+@once
 def reports_of_shards(history: History) -> list[Event]:
     """What is told of shards by themselves."""
     return [e for e in history.events if e.kind in ("event_log", "takes_part")]

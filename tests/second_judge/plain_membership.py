@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
 
-from plain import JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, halves_in
+from plain import JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, halves_in, once
 
 
 class Configuration(NamedTuple):
@@ -60,7 +59,7 @@ def is_copy(e: Event, before: Event | None) -> bool:
     return before is not None and before.kind == "append" and before.offset == e.offset == e.dirty
 
 
-@lru_cache(maxsize=4)
+@once
 def moments(history: History) -> list[Moment]:
     """The events of nodes that tell their state, with what came before."""
     found: list[Moment] = []

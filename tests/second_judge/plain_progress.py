@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
-from plain import GONE, JUDGED, VIOLATED, Count, Event, History, Plain, wipes
+from plain import GONE, JUDGED, VIOLATED, Count, Event, History, Plain, once, wipes
 from plain_membership import Configuration, read
 
 CUTS = ("pause", "partition", "mute", "deafen", "one_way")
@@ -117,7 +116,7 @@ def _fault(e: Event, cut: dict[int | None, Counter[str]]) -> None:
         cut[place][e.f] = max(cut[place][e.f] + (1 if e.kind == "fault" else -1), 0)
 
 
-@lru_cache(maxsize=4)
+@once
 def _stretches(history: History) -> list[list[Moment]]:
     """What nodes did and faults, from each event that changes who is up and connected or who votes up to the next, both
     included; at the end once more how everything is at the last event of all."""
@@ -178,7 +177,7 @@ def _most(voters: Voters) -> int:
     return max((voter.commit for voter in voters.values() if voter.votes), default=-1)
 
 
-@lru_cache(maxsize=4)
+@once
 def _as_far_as_known(history: History) -> History:
     """What happened before the first configuration that cannot be read."""
     unread = [e.seq for e in history.configurations if read(e.text) is None]

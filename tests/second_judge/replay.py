@@ -8,12 +8,11 @@ known from another log, the log before that one is taken over, as log matching s
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from batches import Batch, Node
 from excuses import takes_unflushed
 from fate import Fate
-from plain import GONE, Event, History, wipes
+from plain import GONE, Event, History, once, wipes
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +129,7 @@ class Logs:
         return batch, matches
 
 
-@lru_cache(maxsize=4)
+@once
 def replay(history: History) -> tuple[list[Step], Logs]:
     """Every event in order."""
     logs = Logs()

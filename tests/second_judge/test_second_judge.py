@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from comparison import TWINS, disagreements
+from comparison import TWINS, disagreements, events_of
+from plain import History
+from replay import replay
 from sources import RECORDED, recorded, simulated, simulated_servers, simulated_streams
 from thousands import Play, damaged_copies, judged
 
@@ -204,3 +206,10 @@ def test_simulated_streams() -> None:
 @pytest.mark.parametrize("first", range(1000, 1280, 14))
 def test_hundreds_of_simulated_streams(first: int) -> None:
     agree(range(first, first + 14), copies=5, play=simulated_streams)
+
+
+def test_what_is_found_once_in_each_of_many_logs_is_kept() -> None:
+    events = events_of(history("n1 start|n1 append 0 t1 v1 1").table)
+    logs = [History(events, (1,)) for _ in range(40)]
+    replayed = [replay(log)[0] for log in logs]
+    assert all(replay(log)[0] is before for log, before in zip(logs, replayed, strict=True))
