@@ -235,7 +235,7 @@ def _configuration(batch: Sequence[RecoveryTrace]) -> list[str]:
         "Node": set_of(range(1, _shards(batch[0]) + 1)),
         "MaxEsn": max(trace.places for trace in batch),
         "MaxRuns": max((len(trace.runs) for trace in batch), default=0) or 1,
-        **dict.fromkeys(("R", "MaxDowns", "MaxLosses"), 0),  # of own steps
+        **dict.fromkeys(("R", "MaxDowns", "MaxLosses", "MaxTrim"), 0),  # of own steps
     }
     replaced = {name: f"Given{name}" for name in ("Property", "Fenced", "MayGoOn")}
     replaced |= {"Winner": "WinnerOf", "Symmetric": "NoOrder"}

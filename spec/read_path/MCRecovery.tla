@@ -12,6 +12,7 @@ InitWritten ==
         /\ \A n \in Esn : append[n] = "acked" => written[n] = copyset[n]
     /\ lng = 0
     /\ seal = [s \in Node |-> 0]
+    /\ trimmed = [s \in Node |-> 0] /\ trimmedThen = trimmed
     /\ status = [s \in Node |-> "full"]
     /\ up = Node /\ losses = 0 /\ forgot = {} /\ hit = {}
     /\ run = [r \in Runs |-> NoRun]
@@ -37,6 +38,7 @@ InitOvertaken ==
         /\ clean = {Numbered[4]}
         /\ up = Node \ {Numbered[1], Numbered[4]}
         /\ status = [s \in Node |-> IF s \in up THEN "full" ELSE "unavailable"]
+        /\ trimmed = [s \in Node |-> 0] /\ trimmedThen = trimmed
         /\ losses = 0 /\ forgot = {} /\ hit = {} /\ recovered = 0 /\ releases = {} /\ got = {}
 (* All of some copyset is lost when the recovery begins.                                                      *)
 InitLost ==
@@ -50,18 +52,20 @@ InitLost ==
         /\ up = Node \ lost /\ losses = Cardinality(lost)
         /\ hit = {n \in Esn : copyset[n] \intersect lost # {}}
     /\ forgot = {}
+    /\ trimmed = [s \in Node |-> 0] /\ trimmedThen = trimmed
     /\ seal = [s \in Node |-> 0] /\ run = [r \in Runs |-> NoRun] /\ recovered = 0
     /\ clean = {} /\ releases = {} /\ got = {}
 Unread == got = {} /\ releases = {}
 
 Met(number, name, there) == IF TLCGet(number) = 0 /\ there THEN TLCSet(number, 1) /\ PrintT(<<"reached", name>>) ELSE TRUE
-ASSUME \A number \in 1..5 : TLCSet(number, 0)
+ASSUME \A number \in 1..6 : TLCSet(number, 0)
 Reached ==
     /\ Met(1, "RecoveredWithoutOne", recovered' > 0 /\ run[recovered'].set # Node)
     /\ Met(2, "PurgeDeletes", \E s \in Node : clean' # clean /\ s \in clean' \ clean /\ copies'[s] # copies[s])
     /\ Met(3, "SecondRunSeesFirst", \E s \in Node, n \in Places : copies[s][n].by = 1 /\ copies'[s][n].by = 2)
     /\ Met(4, "RecoveredNonAuth", recovered' > 0 /\ \A n \in Places : run[recovered'].plan[n].kind # "bridge")
     /\ Met(5, "DataAndBridgeRead", \E n \in Esn : {<<n, "data">>, <<n + 1, "bridge">>} \subseteq got')
+    /\ Met(6, "TrimmedSinceSealed", \E r \in Runs : run[r] # run'[r] /\ \E s \in run'[r].set : trimmedThen[s] < run'[r].from)
 
 (* Mutants: one rule each, named above.                                                                       *)
 DataBeats(one, other) == one # Nothing /\ one.by < other.by                                \* Beats
@@ -70,6 +74,8 @@ SkipsUnavailable(statuses) ==                                                \* 
 LossForgotten(statuses) == statuses                                          \* Remembered
 ForgotAreLost(statuses) == Remembered(statuses)                              \* Awaited
 UnsealedWhenBack == 0                                                        \* SealWhenBack
+TrimPointIgnored(digest) == 0                                                \* TrimmedTo
+DigestLngIgnored(digest) == Largest({0} \union {trimmedThen[s] : s \in digest})            \* TrimmedTo
 Unfenced(s, r) == TRUE                                                       \* Fenced
 PlugsAtNonAuth(verdict) == TRUE                                              \* MayPlug
 ReleaseEarly == TRUE                                                         \* MayRelease

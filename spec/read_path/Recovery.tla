@@ -7,13 +7,15 @@ EXTENDS Decision, TLC
 CONSTANTS
     Node, R,
     MaxEsn,                        \* esns that the sequencer writes
-    MaxRuns, MaxDowns, MaxLosses
+    MaxRuns, MaxDowns, MaxLosses,
+    MaxTrim                        \* up to where shards may trim
 
 VARIABLES
     copies,                        \* of each shard and esn: nothing, data, a hole or a bridge, and the run that wrote it
     copyset, append,               \* of each esn: where its copies go, and whether it is open, acknowledged or aborted
     lng,                           \* all appends up to it are finished
     seal,                          \* the run that each shard is sealed for, 0 for none
+    trimmed, trimmedThen,          \* up to where each shard has trimmed, and had when it was sealed
     status, up, losses,
     forgot,                        \* the shards that are back without what they had of the epoch, which nobody else has
     hit,                           \* the esns that have lost a copy with a disk
@@ -26,7 +28,8 @@ VARIABLES
 
 shards == <<copies, seal, clean, releases>>
 writes == <<copyset, append, lng>>
-nodes == <<status, up, losses, forgot, hit>>
+trims == <<trimmed, trimmedThen>>
+nodes == <<status, up, losses, forgot, hit, trims>>
 vars == <<shards, writes, nodes, run, recovered, got>>
 
 Esn == 1..MaxEsn
@@ -55,6 +58,8 @@ Awaited(statuses) == statuses
 SealWhenBack == Largest({seal[t] : t \in Node})
 (* read-path.md#recovery-seal: what is read can no longer change.                                             *)
 Fenced(s, r) == seal[s] = r
+(* read-path.md#recovery-seal: only what is released is trimmed; more may have been by the time of the digest.  *)
+TrimmedTo(digest) == Largest({0} \union {trimmed[s] : s \in digest})
 (* read-path.md#recovery-bridge                                                                              *)
 MayPlug(verdict) == verdict \in {"complete", "incomplete"}
 (* read-path.md#activation, read-path.md#release-needs-recovery                                              *)
@@ -115,6 +120,7 @@ Init ==
     /\ append = [n \in Esn |-> "open"]
     /\ lng = 0
     /\ seal = [s \in Node |-> 0]
+    /\ trimmed = [s \in Node |-> 0] /\ trimmedThen = trimmed
     /\ status = [s \in Node |-> "full"]
     /\ up = Node /\ losses = 0 /\ forgot = {} /\ hit = {}
     /\ run = [r \in Runs |-> NoRun]
@@ -146,22 +152,23 @@ Down(s) ==
     /\ s \in up /\ Cardinality(Node \ up) < MaxDowns
     /\ up' = up \ {s}
     /\ status' = [status EXCEPT ![s] = "unavailable"]
-    /\ UNCHANGED <<shards, writes, losses, forgot, hit, run, recovered, got>>
+    /\ UNCHANGED <<shards, trims, writes, losses, forgot, hit, run, recovered, got>>
 
 Back(s) ==
     /\ s \notin up /\ status[s] = "unavailable"
     /\ up' = up \union {s}
     /\ status' = [status EXCEPT ![s] = "full"]
     /\ seal' = [seal EXCEPT ![s] = SealAtRestart(@)]
-    /\ UNCHANGED <<copies, clean, releases, writes, losses, forgot, hit, run, recovered, got>>
+    /\ UNCHANGED <<copies, trims, clean, releases, writes, losses, forgot, hit, run, recovered, got>>
 
 Lose(s) ==
     /\ s \notin up /\ status[s] = "unavailable" /\ losses < MaxLosses
     /\ copies' = [copies EXCEPT ![s] = [n \in Places |-> Nothing]]
     /\ status' = [status EXCEPT ![s] = "under"]
     /\ losses' = losses + 1
+    /\ trimmed' = [trimmed EXCEPT ![s] = 0]
     /\ hit' = hit \union {n \in Esn : copies[s][n].kind = "data"}
-    /\ UNCHANGED <<seal, clean, releases, writes, up, forgot, run, recovered, got>>
+    /\ UNCHANGED <<seal, trimmedThen, clean, releases, writes, up, forgot, run, recovered, got>>
 
 (* A shard is back with a new disk, once nobody who is there has a copy that names it, and all that may be lost is  *)
 (* given up, if any record can have had all of its copies there (read-path.md#status-of-events).                 *)
@@ -175,13 +182,22 @@ Return(s) ==
     /\ forgot' = IF GivenUp THEN forgot \union Gone ELSE forgot
     /\ seal' = [seal EXCEPT ![s] = SealWhenBack]
     /\ clean' = clean \ {s} /\ releases' = releases \ {s}
-    /\ UNCHANGED <<copies, writes, losses, hit, run, recovered, got>>
+    /\ UNCHANGED <<copies, trims, writes, losses, hit, run, recovered, got>>
+
+(* What is released of the epoch while it lasts is trimmed, by one shard after the other.                      *)
+Trimmable == {n \in 1..lng : n <= MaxTrim}
+Trim(s, to) ==
+    /\ s \in up /\ trimmed[s] < to
+    /\ trimmed' = [trimmed EXCEPT ![s] = to]
+    /\ copies' = [copies EXCEPT ![s] = [n \in Places |-> IF n <= to THEN Nothing ELSE @[n]]]
+    /\ UNCHANGED <<seal, trimmedThen, clean, releases, writes, status, up, losses, forgot, hit, run, recovered, got>>
 
 -------------------------------------------------------------------------------------------
 Seal(s, r) ==
     /\ s \in up /\ seal[s] < r /\ run[r].phase = "none" /\ recovered = 0
     /\ seal' = [seal EXCEPT ![s] = r]
-    /\ UNCHANGED <<copies, clean, releases, writes, nodes, run, recovered, got>>
+    /\ trimmedThen' = [trimmedThen EXCEPT ![s] = trimmed[s]]
+    /\ UNCHANGED <<copies, trimmed, clean, releases, writes, status, up, losses, forgot, hit, run, recovered, got>>
 
 (* The digest of the sealed shards, all of which can be written to; from is the largest lng that they know of.  *)
 Digest(r, from) ==
@@ -189,7 +205,8 @@ Digest(r, from) ==
         verdict == Verdict(Property, Counted(Awaited(status)), digest)
         certain == Verdict(Property, Counted(Remembered(status)), digest)
     IN  /\ run[r].phase = "none" /\ recovered = 0 /\ digest # {}
-        /\ from \in {0, lng} /\ MayGoOn(verdict, digest)
+        /\ from \in {Largest({low, TrimmedTo(digest)}) : low \in {0, lng}}
+            /\ MayGoOn(verdict, digest)
         /\ \E chosen \in SUBSET digest :
             /\ Cardinality(chosen) = Enough(Cardinality(digest))
             /\ run' = [run EXCEPT ![r] = [phase |-> "mutate", plan |-> Plan(digest, from, certain, r), from |-> from,
@@ -198,7 +215,8 @@ Digest(r, from) ==
 
 Mutate(s, r) ==
     /\ run[r].phase = "mutate" /\ s \in (run[r].set \ run[r].done) \intersect up /\ TakesRun(s, r)
-    /\ copies' = [copies EXCEPT ![s] = [n \in Places |-> After(@[n], run[r].plan[n], s \in run[r].chosen)]]
+    /\ copies' = [copies EXCEPT ![s] = [n \in Places |->
+            IF n <= trimmed[s] THEN Nothing ELSE After(@[n], run[r].plan[n], s \in run[r].chosen)]]
     /\ run' = [run EXCEPT ![r].done = @ \union {s},
                           ![r].phase = IF All(run[r].done \union {s}, run[r].set) THEN "clean" ELSE @]
     /\ UNCHANGED <<seal, clean, releases, writes, nodes, recovered, got>>
@@ -238,6 +256,7 @@ Show(s, n) ==
 Next ==
     \/ \E s \in Node : Down(s) \/ Back(s) \/ Lose(s) \/ Return(s) \/ Release(s)
     \/ \E s \in Node, n \in Esn : Store(s, n)
+    \/ \E s \in Node, to \in Trimmable : Trim(s, to)
     \/ \E s \in Node, n \in Places : Show(s, n)
     \/ \E n \in Esn : Acknowledge(n) \/ Abort(n)
     \/ Advance
@@ -248,8 +267,8 @@ Next ==
 -------------------------------------------------------------------------------------------
 Holding(n) == {s \in Node : copies[s][n].kind = "data"}
 
-(* read-path.md#acknowledged-not-lost: what no disk has lost is there.                                        *)
-AcknowledgedNotLost == \A n \in Acked \ hit : Cardinality(Holding(n)) >= R
+(* read-path.md#acknowledged-not-lost: what no disk has lost is there, unless it is trimmed.                   *)
+AcknowledgedNotLost == \A n \in Acked \ hit : Cardinality(Holding(n)) >= R \/ \E s \in Node : n <= trimmed[s]
 
 (* read-path.md#bridge-hides-nothing, and no hole, also over what disks have lost.                             *)
 BridgeHidesNothing ==

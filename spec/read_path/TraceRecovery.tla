@@ -188,7 +188,7 @@ TraceInit ==
     /\ run = [r \in Runs |-> NoRun]
     /\ recovered = 0 /\ clean = {}
     /\ copyset = <<>> /\ append = <<>> /\ lng = 0 /\ status = <<>> /\ up = {} /\ losses = 0
-    /\ forgot = {} /\ hit = {}
+    /\ forgot = {} /\ hit = {} /\ trimmed = <<>> /\ trimmedThen = <<>>
     /\ releases = {} /\ got = {}
 
 TraceNext ==
@@ -215,6 +215,6 @@ TraceResume ==                     \* at the event of TraceData, in the state of
     /\ recovered = Before.recovered /\ disk = Before.disk /\ before = Before.before /\ known = Before.known
     /\ above = Before.above /\ released = Before.released
     /\ copyset = <<>> /\ append = <<>> /\ lng = 0 /\ status = <<>> /\ up = {} /\ losses = 0
-    /\ forgot = {} /\ hit = {}
+    /\ forgot = {} /\ hit = {} /\ trimmed = <<>> /\ trimmedThen = <<>>
     /\ releases = {} /\ got = {}
 ===========================================================================================

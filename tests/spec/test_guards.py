@@ -74,7 +74,7 @@ FEW = (
     'Decision.ReadVerdict: v \\in {"none", "incomplete"}',
     "Appends.Stored: Counts(w)",
     "Epochs.Deliver: at \\in Buffered",
-    "Recovery.Digest: from \\in {0, lng}",
+    "Recovery.Digest: from \\in {Largest({low, TrimmedTo(digest)}) : low \\in {0, lng}}",
     "Rebuilding.Done: ~Waits(s)",
     "ReadOneEpoch.Deliver: reader.at \\in reader.buffer",
     "Windows.HearRecord: Intact(s, n)",

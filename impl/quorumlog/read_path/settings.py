@@ -637,5 +637,23 @@ SETTINGS: Mapping[str, ReadPathConfiguration] = {
             Fault(120 * MILLISECOND, "wipe", (0,), 20 * MILLISECOND),
         ),
     ),
+    # Two shards hear nothing of the last records of an epoch, and are down while its recovery seals the others. These
+    # learn only then that the records are released and trimmed, and restart before they are read. Readers want what is
+    # trimmed, too.
+    "trimmed-elsewhere": replace(
+        _CUT_OFF,
+        replication={"NODE": 2},
+        duration=800 * MILLISECOND,
+        workload=ReadPathWorkload(clients=3, think=15 * MILLISECOND, trim=100.0, trim_behind=0),
+        reader=replace(_READER, single_copy=False, skip_trimmed=False),
+        plan=(
+            Fault(400 * MILLISECOND, "one_way", (4,), 300 * MILLISECOND, {"places": 4.0}),
+            Fault(400 * MILLISECOND, "one_way", (4,), 300 * MILLISECOND, {"places": 5.0}),
+            Fault(600 * MILLISECOND, "delay", (0, 1), 50 * MILLISECOND, {"ms": 120.0}),
+            Fault(650 * MILLISECOND, "kill", (2, 3), 180 * MILLISECOND),
+            Fault(650 * MILLISECOND, "kill", (4,), 10 * MILLISECOND),
+            Fault(780 * MILLISECOND, "kill", (0, 1), 10 * MILLISECOND),
+        ),
+    ),
 }
 """Every setting by name."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from quorumlog.events import Effect
 from quorumlog.read_path import rules as r
 from quorumlog.read_path.events import AppendEnded, StatusesLearned
-from quorumlog.read_path.messages import Store, StoreAnswer, Stored
+from quorumlog.read_path.messages import DigestAnswer, Message, Store, StoreAnswer, Stored
 from quorumlog.read_path.mutants.parts import mutant, with_cores, with_rules
 from quorumlog.read_path.records import BRIDGE, HOLE, Copy, new_copy
 from quorumlog.read_path.recovery import Recovery
@@ -48,6 +49,32 @@ class WaveOutlivesLoss(SequencerCore):
 
     def _waves_anew(self, learned: StatusesLearned, rebuilt: bool) -> None:
         pass
+
+
+class TrimPointIgnored(ShardCore):
+    """What a shard has trimmed is no sign that it was released."""
+
+    def _known_good(self, epoch: int) -> int:
+        point, self.contents.trim_point = self.contents.trim_point, 0
+        good = super()._known_good(epoch)
+        self.contents.trim_point = point
+        return good
+
+
+class ReadsNoLng(Recovery):
+    """What was released or trimmed is only heard of while shards are sealed."""
+
+    def received(self, shard: int, message: Message) -> list[Effect]:
+        """Take the answer of a shard without what it says is good by now; see `Recovery`."""
+        if isinstance(message, DigestAnswer):
+            message = replace(message, known_good=0)
+        return super().received(shard, message)
+
+
+class DigestLngIgnored(SequencerCore):
+    """Its recoveries take no notice of last known good LSNs that come with digests."""
+
+    recovery_type = ReadsNoLng
 
 
 class BridgesTheLast(Recovery):
@@ -256,6 +283,20 @@ MUTANTS = (
         with_cores(sequencer=BridgeOneEarly),
         "failover",
         checks=("bridge-hides-nothing",),
+    ),
+    mutant(
+        "trim-point-ignored",
+        "a recovery learns nothing of what was released from how far shards have trimmed",
+        with_cores(shard=TrimPointIgnored),
+        "trimmed-elsewhere",
+        checks=("holes-are-for-all",),
+    ),
+    mutant(
+        "digest-lng-ignored",
+        "a recovery takes no notice of last known good LSNs that come with digests",
+        with_cores(sequencer=DigestLngIgnored),
+        "trimmed-elsewhere",
+        checks=("holes-are-for-all",),
     ),
     mutant(
         "no-bridge",
