@@ -160,7 +160,8 @@ def plain(events: list[Event], configuration: Mapping[str, Any], only: Sequence[
         )
         for log in logs_of(events)
     ]
-    found = {id_: _answer(id_, logs) for id_ in {*only, *GROUND}}
+    late = [_begins_late(log) for log in logs]
+    found = {id_: _answer(id_, logs, late) for id_ in {*only, *GROUND}}
     kinds = {e.kind for e in events}
     due = {each for kind, those in COMES_WITH.items() if kind in kinds for each in those.split()} - kinds
     for id_, answer in found.items():
@@ -193,14 +194,13 @@ def _weighed(id_: str, answer: Answer) -> Answer:
     return Answer("undecided", count._replace(violated=0, unjudged=count.unjudged + count.violated))
 
 
-def _answer(id_: str, logs: list[History]) -> Answer:
+def _answer(id_: str, logs: list[History], late: list[set[str]]) -> Answer:
     """What is said of all logs together; what breaks a rule of doubt, or comes from before the record, is undecided."""
     counts = []
-    for log in logs:
+    for log, begins in zip(logs, late, strict=True):
         c = TWINS[id_](log)
-        begins = _begins_late(log)
-        late = (id_ in LOOKS_BACK and bool(begins)) or (id_ in FROM_START and "running" in begins)
-        if c.violated and (id_ in DOUBTFUL or late):
+        doubtful = (id_ in LOOKS_BACK and bool(begins)) or (id_ in FROM_START and "running" in begins)
+        if c.violated and (id_ in DOUBTFUL or doubtful):
             c = Count(c.judged, 0, c.excused, c.unjudged + c.violated, lacking=1)
         counts.append(c)
     count = total(counts)

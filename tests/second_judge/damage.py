@@ -6,6 +6,8 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
+from aimed import AIMED
+
 Row: TypeAlias = dict[str, Any]
 """One event: its columns that are not null."""
 
@@ -195,13 +197,15 @@ def numbered(rows: list[Row]) -> Iterator[Row]:
 
 
 def damaged(rows: list[Row], other: list[Row], seed: int) -> tuple[str, list[Row]]:
-    """A damaged copy of a history, and the kinds of damage in words; the same arguments give the same."""
+    """A damaged copy of a history, and the kinds of damage in words; the same arguments give the same.
+
+    The damage of every third seed is aimed."""
     rng = random.Random(seed)
-    kinds = rng.choices([*KINDS, "splice"], k=rng.choice((1, 1, 1, 2, 3, 6)))
+    kinds = rng.choices([*AIMED] if seed % 3 == 2 else [*KINDS, "splice"], k=rng.choice((1, 1, 1, 2, 3, 6)))
     copy = [dict(row) for row in rows]
     for kind in kinds:
         if kind == "splice":
             copy = [dict(row) for row in splice(copy, other, rng)]
         elif copy:
-            KINDS[kind](copy, rng)
+            (AIMED if kind in AIMED else KINDS)[kind](copy, rng)
     return ", ".join(kinds), list(numbered(copy))

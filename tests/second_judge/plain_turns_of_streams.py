@@ -34,6 +34,8 @@ def points_only_rise(history: History) -> Count:
     count = Count()
     of = {"trim_point": "offset", "seal": "epoch", "takes_part": "incarnation"}
     for e in history.events:
+        if e.kind not in (*of, "stream_statuses", "stream_metadata"):
+            continue
         events = [b for b in history.events if b.seq < e.seq]
         if e.kind in of:
             before = [b for b in events if b.kind == e.kind and b.node == e.node]
@@ -57,8 +59,9 @@ def points_only_rise(history: History) -> Count:
 def asks_in_turn(history: History) -> Count:
     """read-path.md#asks-in-turn."""
     count = Count()
+    kinds = ("stream_settings", "stream_metadata", "stream_start", "stream_started", "stream_rewind", "stream_closed")
     for e in history.events:
-        since = begun(history, e)
+        since = begun(history, e) if e.kind in kinds else None
         if since is None:
             continue
         if e.kind in ("stream_settings", "stream_metadata", "stream_start", "stream_started"):
@@ -113,9 +116,11 @@ def released_after_recovery(history: History) -> Count:
     """read-path.md#released-after-recovery."""
     count = Count()
     for e in history.events:
+        if e.kind != "release":
+            continue
         events = [b for b in history.events if b.seq < e.seq]
         released = {b.epoch for b in events if b.kind == "release"}
-        if e.kind != "release" or e.epoch in released or e.epoch - 1 not in released:
+        if e.epoch in released or e.epoch - 1 not in released:
             continue
         lives = [b for b in events if b.kind == "takes_part" and b.node == e.node]
         wiped = [b for b in events if b.kind == "fault" and b.f == "wipe" and b.node == e.node]
