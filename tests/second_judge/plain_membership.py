@@ -116,18 +116,23 @@ def configuration_in_force(history: History) -> Count:
     """A configuration is in force from its append on, until its entry is cut off; then the one before it is."""
     count = Count()
     reported = _reported(history)
+    assumed: dict[int | None, Configuration] = {}
+    """What nodes of which that is not known should go by, since they started or their logs were cut off."""
     for m in moments(history):
         e, b = m.event, m.before
         due = None
         if b is not None and b.kind == "append":
             named = [c for seq, c in reported.get((b.offset, b.entry_term), []) if seq < b.seq]
             due = named[0] if named else None
+        if e.kind in ("configuration", "start", "truncate", "trim"):
+            assumed.pop(e.node, None)
         if e.kind == "configuration":
             own = read(e.text)
             if own is None:
                 continue
             if is_copy(e, b):
                 count += JUDGED if due in (None, own) else JUDGED + VIOLATED
+                count += JUDGED + VIOLATED if _is_alone(history, e, b, reported) else Count()
             elif e.offset > e.dirty:
                 count += JUDGED + VIOLATED
             else:
@@ -140,8 +145,27 @@ def configuration_in_force(history: History) -> Count:
                 count += UNJUDGED if last is None else JUDGED if last == force else JUDGED + VIOLATED
                 force = force if last == force else None
             if due is not None:
-                count += UNJUDGED if force is None else JUDGED if force == due else JUDGED + VIOLATED
+                own = force or assumed.get(e.node)
+                assumed[e.node] = due
+                count += UNJUDGED if own is None else JUDGED if own == due else JUDGED + VIOLATED
     return count.if_shown(lacks=history.unreadable, void=count.violated > 0 and not history.has("append"))
+
+
+def _is_alone(
+    history: History, e: Event, copied: Event | None, reported: dict[tuple[int, int], list[tuple[int, Configuration]]]
+) -> bool:
+    """Whether a change comes into force on a node first that does not lead, while the leader of its term is known."""
+    assert copied is not None
+    seq, configuration = reported[e.offset, copied.entry_term][0]
+    if seq != e.seq or not configuration.revision or (e.role == "leader" and e.term == copied.entry_term):
+        return False
+    before = [a for a in history.events if a.seq < e.seq and a.dirty is not None and a.node not in (None, e.node)]
+    for node in {a.node for a in before}:
+        since = max((a.seq for a in before if a.node == node and a.kind == "start"), default=-1)
+        led = [a.term for a in before if a.node == node and a.kind == "leader" and a.seq > since]
+        if led and led[-1] == copied.entry_term:
+            return True
+    return False
 
 
 def _subsets(nodes: list[int]) -> Iterator[set[int]]:

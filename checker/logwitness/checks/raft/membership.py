@@ -36,13 +36,15 @@ from .protocol import RAFT
 
 IN_FORCE = Check(
     id="configuration-in-force",
-    rule="The configuration in force on a node is the last one in its log, committed or not: from its append on, and "
-    "not once it was truncated.",
+    rule="The configuration in force on a node is the last one in its log, committed or not: from its append on, which "
+    "is first at the leader of its term, and not once it was truncated.",
     source=("raft.md#configuration-in-force",),
     fact="a configuration that comes into force, or has to",
     sentence={
         "ignored": "Node {node} appended the configuration at offset {offset} ({reported}) but goes by another one "
         "({own}).",
+        "alone": "Node {node} goes by the configuration at offset {offset} ({reported}), which its leader {leader} of "
+        "term {term} wrote and did not go by.",
         "cut": "Node {node} goes by the configuration at offset {offset}, though its log ends at offset {end}.",
         "kept": "Node {node} goes by the configuration at offset {offset} ({own}), though it was truncated and the "
         "last one in its log is {reported}.",
@@ -152,6 +154,7 @@ class _Node:
     """What is known of one node since it started."""
 
     force: _Entry | None = None  # None: that is not known
+    assumed: _Entry | None = None  # then: the last one that it had to go by, since its log was cut off
     entries: list[_Entry] = field(default_factory=list)  # of its log, above the first one, as far as they are known
     whole: bool = False  # no others are in its log
     appended: tuple[int, int, int] | None = None  # offset, term and event of the last event, if it is an append
@@ -230,12 +233,13 @@ class MembershipFold:
         node.cut = False
         if due is None:
             return
-        if node.force is None:
+        own, node.assumed = node.force or node.assumed, due
+        if own is None:
             self._in_force.unjudged += 1
             return
         self._in_force.judged += 1
-        if node.force.configuration != due.configuration:
-            self._ignored(node.force.configuration, due, e)
+        if own.configuration != due.configuration:
+            self._ignored(own.configuration, due, e)
 
     def _keeps(self, node: _Node, own: _Entry, e: _Event) -> None:
         """Its entry was cut off, and no other one came into force: what is left in the log has to be the same."""
@@ -262,7 +266,7 @@ class MembershipFold:
 
     def _removed(self, node: _Node, e: _Event) -> None:
         """A part of the log went: from the end, or all of it, to begin anew."""
-        node.due = None
+        node.due = node.assumed = None
         if e.kind == TRIM and e.dirty >= e.offset:
             return
         if e.kind == TRIM:
@@ -274,7 +278,7 @@ class MembershipFold:
     def _configured(self, node: _Node, e: _Event) -> None:
         """A configuration came into force."""
         configuration = configuration_of(self._words, e.value)
-        due, node.due, node.cut = node.due, None, False
+        due, node.due, node.cut, node.assumed = node.due, None, False, None
         if configuration is None:
             self._unreadable = True
             node.force, node.entries, node.whole = None, [], False
@@ -320,6 +324,18 @@ class MembershipFold:
                     self._intersect.violation(before.seq, entry.seq, way=way, **said)
         if first and e.role == ROLE_LEADER and term == e.term:
             self._changes(node, before, entry, e)
+        elif first and entry.configuration.revision:
+            self._comes_first(entry, e, term)
+
+    def _comes_first(self, entry: _Entry, e: _Event, term: int) -> None:
+        """A node copied a configuration by which nobody went: its leader, if it is known, should have."""
+        for number, leader in sorted(self._nodes.items()):
+            if number != e.node and leader.elected is not None and leader.elected[0] == term:
+                self._in_force.judged += 1
+                said = {"reported": str(entry.configuration), "leader": number, "term": term}
+                events = leader.elected[2], entry.seq
+                self._in_force.violation(*events, way="alone", node=e.node, offset=entry.offset, **said)
+                return
 
     def _changes(self, node: _Node, before: _Entry | None, entry: _Entry, e: _Event) -> None:
         """A leader appended another configuration than the one in force."""
