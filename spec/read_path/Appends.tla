@@ -1,13 +1,12 @@
 ------------------------------------- MODULE Appends --------------------------------------
 (* A record that a sequencer stores (read-path.md#append-waves): wave after wave, each with a copyset of its own,  *)
 (* while STOREs and their answers come late, more than once or never. Some shards are left of an earlier nodeset.  *)
-(* A shard may lose its disk, and is back when nobody has anything to make anew for it. Then either STOREs come   *)
-(* late, or the sequencer hears of it late.                                                                    *)
+(* A shard may lose its disk, and is back when nobody has anything to make anew for it.                          *)
 EXTENDS Decision, Sequences, TLC
 
 CONSTANTS
     Node, R, MaxWaves, MaxLosses,
-    HeardLate                      \* whether the sequencer hears of losses late; if not, STOREs are late
+    HeardLate, StoredLate          \* whether the sequencer hears of losses late, and whether STOREs come late
 
 VARIABLES
     nodeset,                       \* of this epoch
@@ -17,12 +16,13 @@ VARIABLES
     stored,                        \* who has stored this wave, as the sequencer heard
     lost, losses,                  \* the shards that lost their disks and are being rebuilt, and how many did so far
     unheard, void,                 \* those of which the sequencer has not heard; whether another wave is due
+    since,                         \* of each shard, the last wave that was begun before its loss was heard of
     acked
 
 network == <<stores, answers>>
 disks == <<copy, writing>>
 shards == <<lost, losses>>
-sequencer == <<wave, sets, unheard, void>>
+sequencer == <<wave, sets, unheard, void, since>>
 vars == <<nodeset, sequencer, disks, network, stored, shards, acked>>
 
 Symmetric == Permutations(Node)
@@ -37,6 +37,8 @@ Counts(w) == w = wave
 Stays(w, other) == WriteBeats(<<0, w>>, <<0, other>>)
 (* read-path.md#append-waves: what a shard has stored does not count any more when it has lost its disk.          *)
 EndsWave(s) == s \in Copyset
+(* read-path.md#shard-refuses: whoever sent it knew of all that have left of its copyset.                        *)
+Knew(set, w) == \A s \in set : s \notin unheard /\ w > since[s]
 (* read-path.md#rebuilding-donors: these are not done, for a copy that names the shard is on its way to their disks. *)
 OnTheirWay(s) == {t \in Node : \E w \in 1..wave : <<t, w>> \in writing /\ s \in sets[w]}
 (* Nor are these, before the record is released, when all that name the shard are made anew.                     *)
@@ -47,20 +49,22 @@ Init ==
     /\ wave = 0 /\ sets = <<>> /\ copy = [s \in Node |-> 0] /\ writing = {}
     /\ stores = {} /\ answers = {} /\ stored = {} /\ acked = FALSE
     /\ lost = {} /\ losses = 0 /\ unheard = {} /\ void = FALSE
+    /\ since = [s \in Node |-> 0]
 
 (* The first wave, or the next one when some answer did not come.                                             *)
 NextWave(set) ==
     /\ ~acked /\ wave < MaxWaves
     /\ Cardinality(set) = R /\ MayHold(set) /\ set \intersect (lost \ unheard) = {}
     /\ wave' = wave + 1 /\ sets' = Append(sets, set) /\ stored' = {} /\ void' = FALSE
-    /\ IF ~HeardLate THEN stores' = stores \union {<<s, wave + 1>> : s \in set} /\ UNCHANGED writing
-       ELSE /\ writing' = IF set \intersect lost = {} THEN writing \union {<<s, wave + 1>> : s \in set} ELSE writing
+    /\ IF StoredLate THEN stores' = stores \union {<<s, wave + 1>> : s \in set} /\ UNCHANGED writing
+       ELSE /\ writing' = IF set \intersect lost = {} /\ Knew(set, wave + 1)
+                          THEN writing \union {<<s, wave + 1>> : s \in set} ELSE writing
             /\ UNCHANGED stores
-    /\ UNCHANGED <<nodeset, copy, answers, shards, unheard, acked>>
+    /\ UNCHANGED <<nodeset, copy, answers, shards, unheard, since, acked>>
 
-(* No shard takes a copy whose copyset has one that leaves (read-path.md#shard-refuses).                        *)
+(* Nor does a shard take a copy whose copyset has one that leaves (read-path.md#shard-refuses).                 *)
 Store(s, w) ==
-    /\ <<s, w>> \in stores /\ sets[w] \intersect lost = {}
+    /\ <<s, w>> \in stores /\ sets[w] \intersect lost = {} /\ Knew(sets[w], w)
     /\ writing' = writing \union {<<s, w>>}
     /\ UNCHANGED <<nodeset, sequencer, copy, network, stored, shards, acked>>
 
@@ -86,13 +90,13 @@ Lose(s) ==
     /\ losses' = losses + 1 /\ lost' = lost \union {s}
     /\ copy' = [copy EXCEPT ![s] = 0]
     /\ writing' = {each \in writing : each[1] # s}
-    /\ IF HeardLate THEN unheard' = unheard \union {s} /\ UNCHANGED void
-       ELSE void' = (void \/ EndsWave(s)) /\ UNCHANGED unheard
+    /\ IF HeardLate THEN unheard' = unheard \union {s} /\ UNCHANGED <<void, since>>
+       ELSE void' = (void \/ EndsWave(s)) /\ since' = [since EXCEPT ![s] = wave] /\ UNCHANGED unheard
     /\ UNCHANGED <<nodeset, wave, sets, network, stored, acked>>
 
 Hear(s) ==
     /\ s \in unheard
-    /\ unheard' = unheard \ {s} /\ void' = (void \/ EndsWave(s))
+    /\ unheard' = unheard \ {s} /\ void' = (void \/ EndsWave(s)) /\ since' = [since EXCEPT ![s] = wave]
     /\ UNCHANGED <<nodeset, wave, sets, disks, network, stored, shards, acked>>
 
 (* All donors are done, and the shard is back. What they do about a record that is released shows in `Rebuilding`. *)
@@ -119,4 +123,5 @@ OlderCounts(w) == TRUE                                                       \* 
 RemovedMayHold(set) == TRUE                                                  \* MayHold
 WaveOutlivesLoss(s) == FALSE                                                 \* EndsWave
 NothingOnTheirWay(s) == {}                                                   \* OnTheirWay
+OvertakenStoreCounts(set, w) == TRUE                                         \* Knew
 ===========================================================================================

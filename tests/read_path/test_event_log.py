@@ -46,6 +46,14 @@ def test_an_empty_shard_is_back_when_it_acknowledges_and_not_because_its_data_is
     assert a_log(*REBUILDS, LogRecord(Word.ACKNOWLEDGE, 0)).leaving == {0, 1}
 
 
+def test_it_is_known_when_a_shard_last_began_to_leave() -> None:
+    """Also when it is back (read-path.md#shard-refuses)."""
+    emptied = (*REBUILDS, done(2, 2), done(3, 2), LogRecord(Word.ACKNOWLEDGE, 0))
+    assert a_log(*emptied).left == {0: 1, 1: 2}
+    log = a_log(*emptied, LogRecord(Word.UNRECOVERABLE, 0), LogRecord(Word.DRAIN, 3), LogRecord(Word.UNRECOVERABLE, 0))
+    assert log.left == {0: 6, 1: 2, 3: 7}
+
+
 def test_that_a_rebuilding_was_given_up_is_never_forgotten() -> None:
     """Donors of two plans may have left different copysets (read-path.md#guaranteed-delivery)."""
     rebuilt = (LogRecord(Word.REBUILD, 0), done(1, 1), done(2, 1), done(3, 1), LogRecord(Word.ACKNOWLEDGE, 0))

@@ -272,6 +272,16 @@ def test_a_recovery_reads_again_when_a_rebuilding_was_completed_between_two_vers
     assert m.Digest(1, 1, 0, 2) in asked
 
 
+def test_a_recovery_says_what_it_knows_of_the_event_log_when_it_writes() -> None:
+    """Also when it asks again: it reads again first if a shard began to leave (read-path.md#shard-refuses)."""
+    recovery = Recovery(1, {1: NODESET}, SequencerSettings(), REFERENCE)
+    sent = with_one_that_leaves(recovery, frozenset())
+    recovery.statuses_changed(replace(ALL_WELL, version=5))
+    for effects, version in ((sent, 1), (recovery.again(), 5)):
+        written = [each.message for each in effects if isinstance(each, Send)]
+        assert {each.version for each in written if isinstance(each, m.Store)} == {version}
+
+
 def test_the_grace_period_of_a_recovery_is_not_restarted_by_what_comes() -> None:
     """A shard that lost its data refuses to seal whenever it is asked. Source: read-path.md#recovery-digest."""
     recovery = Recovery(1, {1: NODESET}, SequencerSettings(), REFERENCE)

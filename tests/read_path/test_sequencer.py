@@ -126,6 +126,14 @@ def test_a_release_says_what_the_sequencer_knew_of_the_event_log() -> None:
     assert {each.version for each in released if isinstance(each, m.Release)} == {7}
 
 
+def test_a_wave_says_by_what_of_the_event_log_its_copyset_was_chosen() -> None:
+    """Source: read-path.md#shard-refuses."""
+    writing = Writing()
+    for version in (7, 9):
+        writing.give(StatusesLearned(version, dict.fromkeys(range(4), FULLY_AUTHORITATIVE), 0))
+        assert {each.version for each in stores(writing.append()).values()} == {version}
+
+
 def test_each_wave_is_given_twice_the_time_up_to_a_bound() -> None:
     """Source: read-path.md#append-waves."""
     writing = Writing(store=10, store_most=50)

@@ -73,6 +73,18 @@ def test_nothing_is_stored_before_the_event_log_is_known() -> None:
     assert stored(shard, 2, 1) is m.StoreAnswer.OK
 
 
+@pytest.mark.parametrize("run", [0, 1])
+def test_what_was_sent_before_a_shard_of_the_copyset_left_is_refused_when_it_is_back(run: int) -> None:
+    """It may be back without its copy, and the sender counts that one (read-path.md#shard-refuses)."""
+    shard = a_shard()
+    shard.handle(0, StatusesLearned(7, dict.fromkeys(range(3), FULLY_AUTHORITATIVE), 1, left={1: 4, 2: 6}))
+    copy = replace(COPY, run=run)
+    for version, expected in ((3, m.StoreAnswer.REBUILDING), (4, m.StoreAnswer.OK), (9, m.StoreAnswer.OK)):
+        (answer,) = answers(shard, m.Store(copy, 1, version=version))
+        assert isinstance(answer, m.Stored)
+        assert answer.answer is expected
+
+
 def test_what_a_purge_is_of_is_stored_no_more() -> None:
     """A shard without a record of an epoch that others recovered takes the release, and then none of that epoch."""
     shard = a_shard()

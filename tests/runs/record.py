@@ -187,6 +187,7 @@ CHOSEN = {
     "late-first-statuses": (0, 1500),
     "long-on-its-way": (6, 700),
     "overtaken-by-a-loss": (0, 1000),
+    "overtaken-unheard": (1, 1000),
     "trimmed-elsewhere": (0, 800),
 }
 """The seeds of runs of the read path that show what others do not, and how long they last, in milliseconds."""

@@ -59,6 +59,7 @@ LARGER = {
     'ReadOneEpoch.List: reader.mode = "scd"': "read-progress-scd-down",
     "ReadOneEpoch.List: s \\notin reader.joined": "read-progress-scd-down",
     "ReadOneEpoch.Empty: MayBeEmpty(status)": "read-one-copy",
+    "Appends.Store: Knew(sets[w], w)": "appends-loss-all-late",
     "Recovery.Mutate: TakesRun(s, r)": "recovery-two-runs",
     "Recovery.Purge: Purged(@[n], r)": "recovery-overtaken",
     "Rebuilding.Away: s \\in Up": "rebuilding-two-leave",

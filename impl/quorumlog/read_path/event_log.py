@@ -53,7 +53,7 @@ class EventLog:
 
     ``given_up``: donors began anew before all was done, so that copies of a record may name different copysets for good
     (read-path.md#rebuilding-donors). ``forgotten``: by shard the newest epoch of which it may have had records that
-    nobody else has (read-path.md#loss-is-remembered).
+    nobody else has (read-path.md#loss-is-remembered). ``left``: by shard the version at which it last began to leave.
     """
 
     def __init__(
@@ -64,6 +64,7 @@ class EventLog:
         self.shards, self.version, self.plan, self.completed = shards, 0, 0, 0
         self.given_up = False
         self.forgotten: dict[int, int] = {}
+        self.left: dict[int, int] = {}
         self._status = status
         self._lost: dict[int, _Lost] = {}
 
@@ -73,11 +74,9 @@ class EventLog:
         lost, under_way = self._lost.get(record.shard), bool(self.rebuilt)
         match record.word:
             case Word.REBUILD | Word.DRAIN if lost is None or (lost.drain and record.word is Word.REBUILD):
-                self._lost[record.shard] = _Lost(record.word is Word.DRAIN, True)
-                self._plan_anew(under_way)
+                self._leaves(record.shard, _Lost(record.word is Word.DRAIN, True), under_way)
             case Word.UNRECOVERABLE if lost is None:
-                self._lost[record.shard] = _Lost(False, False)
-                self._plan_anew(under_way)
+                self._leaves(record.shard, _Lost(False, False), under_way)
             case Word.UNRECOVERABLE if lost is not None and not lost.empty and lost.recoverable:
                 was_drained = lost.drain
                 lost.recoverable = lost.drain = False
@@ -93,6 +92,10 @@ class EventLog:
                     if not each.empty:
                         each.donors[record.donor] = record.authoritative
         self._settle(epoch)
+
+    def _leaves(self, shard: int, lost: _Lost, under_way: bool) -> None:
+        self._lost[shard], self.left[shard] = lost, self.version
+        self._plan_anew(under_way)
 
     def _plan_anew(self, under_way: bool) -> None:
         self.plan = self.version

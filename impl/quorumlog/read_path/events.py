@@ -24,7 +24,7 @@ class StatusesLearned(Event, frozen=True):
     ``leaving``: the shards that no copyset may have; ``rebuilt``: those of them whose copies are to be made anew, since
     version ``plan``; ``given_up``: such a plan was once given up; ``drained``: those that leave until somebody says
     that they are back; ``forgotten``: by shard the newest epoch of which it may have had records that nobody else has;
-    ``epoch``: the newest that has begun.
+    ``epoch``: the newest that has begun; ``left``: by shard the version at which it last began to leave.
     """
 
     version: int
@@ -37,6 +37,7 @@ class StatusesLearned(Event, frozen=True):
     drained: frozenset[int] = frozenset()
     forgotten: Mapping[int, int] = msgspec.field(default_factory=dict)
     epoch: int = 0
+    left: Mapping[int, int] = msgspec.field(default_factory=dict)
 
 
 class NodesetsLearned(Event, frozen=True):

@@ -118,4 +118,5 @@ class InternalLog:
             log.drained,
             dict(log.forgotten),
             self.epoch,
+            dict(log.left),
         )

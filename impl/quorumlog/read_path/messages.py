@@ -112,12 +112,13 @@ class Store(Message, frozen=True):
     """To a shard: keep this copy durably. ``epoch``: that of the sequencer, or which is recovered.
 
     A donor that writes it anew for a lost shard names its ``plan``, and the last epoch that it knows to be recovered
-    on all shards.
+    on all shards; others the ``version`` of the event log by which they chose the copyset.
     """
 
     copy: Copy
     epoch: int
     plan: int = 0
+    version: int = 0
 
 
 class StoreAnswer(StrEnum):
@@ -125,7 +126,7 @@ class StoreAnswer(StrEnum):
 
     OK = "ok"
     SEALED = "sealed"  # a later epoch writes, or a later recovery
-    REBUILDING = "rebuilding"  # it lost its data, or the copyset has a shard that did
+    REBUILDING = "rebuilding"  # it lost its data, or the copyset has a shard that did, or left unknown to the sender
 
 
 class Stored(Message, frozen=True):

@@ -49,6 +49,7 @@ class Donor(Shipping):
     def __init__(self, *args: Any, **named: Any) -> None:  # noqa: ANN401 - those of Shipping
         super().__init__(*args, **named)
         self.nodesets = {}
+        self._left_at: Mapping[int, int] = {}
         self._rebuilt: frozenset[int] = frozenset()
         self._statuses: Mapping[int, int] = {}
         self._plan = self._done_plan = 0
@@ -71,6 +72,7 @@ class Donor(Shipping):
 
     def _learn_plan(self, learned: StatusesLearned) -> None:
         self.leaving, self._rebuilt, self._statuses = learned.leaving, learned.rebuilt, learned.statuses
+        self._left_at = learned.left
         if learned.plan != self._plan:
             self._plan, self._in_vain = learned.plan, 0
             self._tasks.clear()

@@ -177,7 +177,7 @@ class Recovery:
                     self._send(shard, m.Digest(self.run, self.epoch, each.lng, each.attempt))
         for lsn, open_ in each.targets.items():
             for shard in sorted(open_):
-                self._send(shard, m.Store(each.writes[lsn], self.epoch))
+                self._send(shard, m.Store(each.writes[lsn], self.epoch, version=self.version))
         if each.phase == "clean":
             for shard in sorted(each.cleaning):
                 self._send(shard, m.Clean(self.run, self.epoch, each.lng, each.last, each.attempt))

@@ -199,7 +199,7 @@ class SequencerCore:
         flags = EPOCH_BEGIN if lsn == lsn_of(self.epoch, 1) else 0
         copy = new_copy(lsn, append.copyset, append.payload, wave=append.wave, lng=self.lng, flags=flags)
         for shard in append.copyset:
-            self._effects.append(Send(shard, m.Store(copy, self.epoch)))
+            self._effects.append(Send(shard, m.Store(copy, self.epoch, version=self._learned.version)))
 
     def _copyset(self, lsn: int, fresh: bool) -> tuple[int, ...]:
         """Where a record goes: where the last one went, until the block is full or a store failed."""

@@ -637,6 +637,19 @@ SETTINGS: Mapping[str, ReadPathConfiguration] = {
             Fault(120 * MILLISECOND, "wipe", (0,), 20 * MILLISECOND),
         ),
     ),
+    # The same, and the sequencer, whose clock is slow, has heard nothing of that either by then.
+    "overtaken-unheard": replace(
+        _CUT_OFF,
+        replication={"NODE": 2},
+        event_log_lag=SECOND,
+        workload=ReadPathWorkload(trim=0.0, think=60 * MILLISECOND),
+        sequencer=replace(_PATIENT, release=MILLISECOND),
+        plan=(
+            Fault(1 * MILLISECOND, "delay", (1,), 120 * MILLISECOND, {"ms": 700.0}),
+            Fault(30 * MILLISECOND, "clock", (4,), SECOND, {"rate": 0.01}),
+            Fault(120 * MILLISECOND, "wipe", (0,), 20 * MILLISECOND),
+        ),
+    ),
     # Two shards hear nothing of the last records of an epoch, and are down while its recovery seals the others. These
     # learn only then that the records are released and trimmed, and restart before they are read. Readers want what is
     # trimmed, too.

@@ -271,10 +271,19 @@ class ShardCore(Donor):
             return StoreAnswer.REBUILDING
         if message.plan:
             return StoreAnswer.OK if self._takes_of_donor(message) else StoreAnswer.REBUILDING
+        if self._is_overtaken(message):
+            return StoreAnswer.REBUILDING
         given_up = copy.run > 0 and copy.wave < self._attempts.get((copy.run, message.epoch), 0)
         if given_up or not self.rules.takes_store(message.epoch, copy.run, self._sealed):
             return StoreAnswer.SEALED
         return StoreAnswer.OK
+
+    def _is_overtaken(self, message: m.Store) -> bool:
+        """Whether a shard of the copyset left unknown to the sender: it may be back without what it has stored.
+
+        Source: read-path.md#shard-refuses.
+        """
+        return any(self._left_at.get(shard, 0) > message.version for shard in message.copy.copyset)
 
     def _takes_of_donor(self, message: m.Store) -> bool:
         """Whether a copy is of the newest plan, and no purge of a recovered epoch is to come that may delete it.

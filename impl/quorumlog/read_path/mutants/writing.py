@@ -194,6 +194,13 @@ class RemovedShardInCopyset(SequencerCore):
         return (*found[1:], removed[0]) if fresh and removed and found else found
 
 
+class TakesOvertaken(ShardCore):
+    """A shard takes what was sent before another one of the copyset left, if that one is back."""
+
+    def _is_overtaken(self, message: Store) -> bool:
+        return False
+
+
 class StoresAnyCopyset(ShardCore):
     """A shard stores copies whatever the copyset."""
 
@@ -272,9 +279,16 @@ MUTANTS = (
     ),
     mutant(
         "wave-outlives-loss",
-        "a wave goes on though a shard of it leaves or has lost its disk",
-        with_cores(sequencer=WaveOutlivesLoss),
+        "a wave goes on though a shard of it leaves or has lost its disk, and no shard refuses it",
+        with_cores(sequencer=WaveOutlivesLoss, shard=TakesOvertaken),
         "overtaken-by-a-loss",
+        checks=("rebuilt-is-replicated",),
+    ),
+    mutant(
+        "overtaken-store-counts",
+        "a shard takes a STORE of a sender that does not know that a shard of its copyset has left and is back",
+        with_cores(shard=TakesOvertaken),
+        "overtaken-unheard",
         checks=("rebuilt-is-replicated",),
     ),
     mutant(
