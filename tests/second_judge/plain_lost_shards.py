@@ -110,10 +110,18 @@ def comes_back_without(history: History, e: Event) -> Count:
     return judged(True) if any(not wipes(b) for b in mine) or e.incarnation == 0 else UNJUDGED
 
 
+def comes_back_with(history: History, e: Event) -> Count:
+    """A shard says that it has its data: its disk was not emptied since it last took part."""
+    parts = [b.seq for b in history.events[: e.seq] if b.kind == "takes_part" and b.node == e.node]
+    emptied = parts and any(wipes(b) and b.node == e.node for b in history.events[parts[-1] : e.seq])
+    return judged(True) if emptied else Count()
+
+
 def lost_with_its_disk(history: History) -> Count:
     """read-path.md#lost-with-its-disk."""
-    said_so = [e for e in history.events if e.kind == "takes_part" and e.reason == "lost" and e.node in range(63)]
-    return total(comes_back_without(history, e) for e in said_so)
+    parts = [e for e in history.events if e.kind == "takes_part" and e.node in range(63)]
+    without = total(comes_back_without(history, e) for e in parts if e.reason == "lost")
+    return without + total(comes_back_with(history, e) for e in parts if e.reason == "intact")
 
 
 def lost_data_refuses(history: History) -> Count:

@@ -48,10 +48,13 @@ REFUSES = Check(
 EMPTIED = Check(
     id="lost-with-its-disk",
     rule="A shard comes back without its data only if its disk was emptied since it had it, or while a file of it is "
-    "gone from its directory.",
+    "gone from its directory; and not with it if its disk was emptied.",
     source=("read-path.md#lost-with-its-disk", "history-checks.md#never-recorded"),
-    fact="a shard that takes part without its data",
-    sentence="Shard {node} came back without its data, although its disk was not emptied since it had it.",
+    fact="a shard that takes part without its data, or behind its disk was emptied",
+    sentence={
+        "without": "Shard {node} came back without its data, although its disk was not emptied since it had it.",
+        "with": "Shard {node} came back as if it had its data, although its disk was emptied.",
+    },
     kinds=(Kind.TAKES_PART,),
     columns=("node", "reason"),
 )
@@ -124,6 +127,7 @@ class LostShardFold(StreamFold[_Rows]):
         self._stored = np.full(MOST_SHARDS, NOWHERE)  # and the last event by which it stored something
         self._part: dict[int, int] = {}  # by shard: the event by which it took part last
         self._emptied: dict[int, int] = {}  # and that behind which it has nothing, unless it stores something
+        self._wiped: dict[int, int] = {}  # by shard that took part before: the event by which its disk was emptied
         self._unnamed = False  # whether some disk was emptied, nobody knows which
         self._lost_name = setting.words.code(_LOST_NAME)
         self._nameless: set[int] = set()  # whose disk lacks a file
@@ -142,6 +146,8 @@ class LostShardFold(StreamFold[_Rows]):
         elif e.kind == _FAULT:
             if e.f == FAULT_WIPE:
                 self._emptied[e.node] = MAX_OFFSET
+                if e.node in self._part:
+                    self._wiped[e.node] = e.seq
                 self._unnamed |= e.node == NO_NODE
                 self._loses(e)
             elif e.f == self._lost_name:
@@ -175,9 +181,12 @@ class LostShardFold(StreamFold[_Rows]):
         if not 0 <= e.node < MOST_SHARDS:
             return
         tally, stored, part = self.tallies[EMPTIED.id], int(self._stored[e.node]), self._part.get(e.node, NOWHERE)
-        self._part[e.node] = e.seq
+        self._part[e.node], wiped = e.seq, self._wiped.pop(e.node, NOWHERE)
         if e.reason != _LOST:
             self._emptied.pop(e.node, None)
+            if e.reason == _INTACT and wiped != NOWHERE:
+                tally.judged += 1
+                tally.violation(wiped, e.seq, way="with", node=e.node)
             return
         had = max(stored, part)
         if e.node in self._nameless or (e.node in self._emptied and stored < self._emptied[e.node]):
@@ -186,7 +195,7 @@ class LostShardFold(StreamFold[_Rows]):
             tally.unjudged += 1
         else:
             tally.judged += 1
-            tally.violation(*(() if had == NOWHERE else (had,)), e.seq, node=e.node)
+            tally.violation(*(() if had == NOWHERE else (had,)), e.seq, way="without", node=e.node)
         self._emptied[e.node] = e.seq
 
     def _status(self, shard: int) -> int | None:
