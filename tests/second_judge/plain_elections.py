@@ -178,7 +178,7 @@ def _votes(
 
 
 def _is_candidate(e: Event) -> bool:
-    """Whether an event shows that its node stands for election."""
+    """Whether an event shows that its node stands for election, or may: who stands again says only that it moves on."""
     return bool(e.role == "candidate" or (e.kind == "vote" and e.peer == e.node))
 
 
@@ -265,7 +265,7 @@ def roles_in_order(history: History) -> Count:
     count = Count()
     turns: dict[int, tuple[int, str]] = {}  # by node: its term, and what it has been in it, a letter each
     votes: dict[tuple[int, int], Event] = {}
-    voted_for_itself: set[int] = set()  # in its life and term
+    may_have_stood: set[int] = set()  # in its life and term: voted for itself, or moved there as a candidate
     said: set[int] = set()  # in its life and term, by an event, that it leads
     told = False
     for e in history.events:
@@ -273,7 +273,7 @@ def roles_in_order(history: History) -> Count:
             continue
         told = told or e.kind == "role"
         if e.kind == "start" or e.term != turns.get(e.node, (e.term,))[0]:
-            voted_for_itself.discard(e.node)
+            may_have_stood.discard(e.node)
             said.discard(e.node)
         role = "leader" if e.kind == "leader" else None if e.kind == "term" else e.role
         letter = {"leader": "l", "candidate": "c", "follower": "f", "learner": "n", None: ""}[role]
@@ -286,13 +286,13 @@ def roles_in_order(history: History) -> Count:
             term, been = turns[e.node]
             been = been if term == e.term else "f"
             if e.kind == "vote" and e.peer == e.node and letter and told:
-                stood = bool({*been, letter} & {*"cl"}) or e.node in voted_for_itself
+                stood = bool({*been, letter} & {*"cl"}) or e.node in may_have_stood
                 count += JUDGED if stood else JUDGED + VIOLATED
             vote = votes.get((e.node, e.term))
             if letter not in ("", been[-1]):
                 elsewhere = vote is not None and not _wiped(history, e.node, vote.seq, e.seq) and vote.peer != e.node
                 ordered = bool(re.fullmatch("s?[fn]*c?l?[fn]*", been + letter))
-                ready = not re.fullmatch("s[fn]*l", been + letter) or e.node in voted_for_itself
+                ready = not re.fullmatch("s[fn]*l", been + letter) or e.node in may_have_stood
                 right = ordered and ready and not (letter == "c" and elsewhere)
                 count += JUDGED if right else JUDGED + VIOLATED
                 been = been + letter if ordered else "f" + letter
@@ -303,7 +303,8 @@ def roles_in_order(history: History) -> Count:
             said.add(e.node)
         if e.kind == "vote":
             votes[e.node, e.term] = e
-            voted_for_itself |= {e.node} & {e.peer}
+        if _is_candidate(e) and e.kind in ("vote", "term"):
+            may_have_stood.add(e.node)
     return count
 
 

@@ -25,6 +25,13 @@ EDGES = (
     # A start in a later term; a vote for oneself alone makes a candidate.
     "n1 start|n2 start|n3 start|n1 role candidate|n1 crash|n1 start term=3|n2 term 3|n3 term 3",
     "n1 start|n2 start|n3 start|n1 term 1|n1 vote 1|n2 term 1|n3 term 1|n1 role follower",
+    # Who moves to a term as a candidate may stand in it, or have stood in the one before.
+    "n1 start|n2 start|n1 role candidate|n2 term 1 role=candidate|n2 vote 2 role=follower",
+    "n1 start|n1 term 1 role=candidate|n1 role learner|n1 vote 1 role=candidate",
+    "n1 start|n1 role candidate|n1 term 1 role=candidate|n1 role follower|n1 vote 1 role=follower|n1 role candidate",
+    "n1 start|n1 role candidate|n1 role follower|n1 vote 1 role=follower|n1 role learner|n1 role candidate",
+    "n1 start|n2 start|n4 start|n1 role candidate|n1 vote 1|n1 leader|n4 term 1 role=leader|n4 role follower",
+    "n1 start|n2 start|n4 start|n1 role candidate|n1 vote 1|n1 leader|n4 term 1 role=candidate|n4 role follower",
     # The end of a log: behind in dirty alone.
     "n1 start|n2 start|n1 append 0 t0 v1 1|n1 flush|n1 commit 0|n2 commit 0|- phase final_read",
     # A flush told by an append; a truncation right at the commit index of a node whose log is not shown.

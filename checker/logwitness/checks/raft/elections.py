@@ -323,6 +323,7 @@ class ElectionsFold:
 
     def _event(self, seq: int, kind: int, node: int, term: int, peer: int, role: int, reason: int) -> None:
         known = self._terms.setdefault(term, _Term())
+        # Who moves to a term as a candidate may stand in it: one that stands again says no more.
         candidate = role == ROLE_CANDIDATE or (kind == VOTE and peer == node)
         leads = kind != TERM and (kind == LEADER or role == ROLE_LEADER)
         before = self._nodes.get(node)
@@ -341,7 +342,7 @@ class ElectionsFold:
         vote = vote if vote and vote[1] > self._emptied(node) else None
         itself = kind == VOTE and peer == node and ROLE in self._seen
         self._roles.take(seq, kind, node, term, role, vote, stands=candidate, itself=itself)
-        acts = candidate or leads or kind == VOTE
+        acts = role in (ROLE_CANDIDATE, ROLE_LEADER) or kind in (VOTE, LEADER)
         if acts if node not in self._voters else role == ROLE_LEARNER and not self._changes:
             self._stranger = node
         elif kind == VOTE and peer not in self._voters:

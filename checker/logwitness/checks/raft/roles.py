@@ -46,6 +46,7 @@ class _Turn:
     led: int = -1
     gave_up: int = -1
     said: int = -1  # an event of the kind leader
+    may_have_stood: bool = False  # voted for itself, or moved to the term as a candidate, if only of the one before
 
     def may_not(self, role: int) -> tuple[int, ...]:
         """The events for which it may not take this role now; none if it may."""
@@ -102,10 +103,9 @@ class Roles:
             turn = self._turns[node] = _Turn(term)
         if itself and known and role != OTHER:
             self.tally.judged += 1
-            if role not in _NAMES and max(turn.stood, turn.led) < 0:
+            if role not in _NAMES and not turn.may_have_stood and max(turn.stood, turn.led) < 0:
                 self.tally.violation(seq, way="itself", node=node, term=term)
-        if stands and turn.stood < 0 and role != ROLE_CANDIDATE:
-            turn.stood = seq
+        turn.may_have_stood |= stands
         if role not in (OTHER, turn.role):
             if known:
                 self._judge(turn, seq, node, role, vote)
@@ -121,7 +121,7 @@ class Roles:
         shown = turn.may_not(role)
         if shown:
             self.tally.violation(*shown, seq, way="again", node=node, role=_NAMES[role], term=turn.term)
-        elif role == ROLE_LEADER and turn.began >= 0 and max(turn.stood, turn.led) < 0:
+        elif role == ROLE_LEADER and turn.began >= 0 and not turn.may_have_stood and max(turn.stood, turn.led) < 0:
             self.tally.violation(turn.began, seq, way="started", node=node, term=turn.term)
         elif role == ROLE_CANDIDATE and vote is not None and vote[0] != node:
             self.tally.violation(vote[1], seq, way="voted", node=node, term=turn.term, peer=vote[0])

@@ -592,7 +592,9 @@ def _scan(columns: Columns, nodes: _Nodes, runs: _Runs, leaders: _Leaders, log: 
         if node < 0:
             continue
         seq = columns.seq[i]
-        if nodes.cut[node] >= 0 and kind != START and kind not in ENDS:
+        # Not what a client says of a node that it asks.
+        does = CARRIES_STATE[kind] or kind in (ENQUEUE, HAND_OVER, SEND, RECEIVE)
+        if nodes.cut[node] >= 0 and does and kind != START:
             _after_cut(nodes, log, found, columns, node, i)
         if not CARRIES_STATE[kind]:
             if kind in ENDS:
