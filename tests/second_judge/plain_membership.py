@@ -118,9 +118,12 @@ def configuration_in_force(history: History) -> Count:
     reported = _reported(history)
     assumed: dict[int | None, Configuration] = {}
     """What nodes of which that is not known should go by, since they started or their logs were cut off."""
+    held: dict[int | None, list[Event]] = {}
+    """What nodes have appended and still have, whenever that was."""
     for m in moments(history):
         e, b = m.event, m.before
-        due = None
+        due = read(held[e.node][-1].text) if b is not None and b.kind == "start" and held[e.node] else None
+        held[e.node] = _kept(held.get(e.node, []), e, b)
         if b is not None and b.kind == "append":
             named = [c for seq, c in reported.get((b.offset, b.entry_term), []) if seq < b.seq]
             due = named[0] if named else None
@@ -166,6 +169,15 @@ def _is_alone(
         if led and led[-1] == copied.entry_term:
             return True
     return False
+
+
+def _kept(held: list[Event], e: Event, before: Event | None) -> list[Event]:
+    """The configurations that a node still has behind an event."""
+    if e.kind == "configuration":
+        return [] if read(e.text) is None else [*held, e] if is_copy(e, before) else held
+    if e.kind == "trim" and e.dirty < e.offset:
+        return []
+    return [k for k in held if k.offset <= e.dirty] if e.kind in ("start", "truncate") else held
 
 
 def _subsets(nodes: list[int]) -> Iterator[set[int]]:

@@ -41,8 +41,7 @@ IN_FORCE = Check(
     source=("raft.md#configuration-in-force",),
     fact="a configuration that comes into force, or has to",
     sentence={
-        "ignored": "Node {node} appended the configuration at offset {offset} ({reported}) but goes by another one "
-        "({own}).",
+        "ignored": "Node {node} has the configuration at offset {offset} ({reported}) but goes by another one ({own}).",
         "alone": "Node {node} goes by the configuration at offset {offset} ({reported}), which its leader {leader} of "
         "term {term} wrote and did not go by.",
         "cut": "Node {node} goes by the configuration at offset {offset}, though its log ends at offset {end}.",
@@ -157,6 +156,7 @@ class _Node:
     assumed: _Entry | None = None  # then: the last one that it had to go by, since its log was cut off
     entries: list[_Entry] = field(default_factory=list)  # of its log, above the first one, as far as they are known
     whole: bool = False  # no others are in its log
+    held: list[_Entry] = field(default_factory=list)  # those of earlier lives too
     appended: tuple[int, int, int] | None = None  # offset, term and event of the last event, if it is an append
     due: _Entry | None = None  # what its next event must show in force
     cut: bool = False  # the entry of what is in force was cut off
@@ -212,7 +212,8 @@ class MembershipFold:
         if e.kind == START:
             first = self._first if self._first is not None and e.node in self._first.voters else None
             force = None if first is None else _Entry(-1, first, -1)
-            node = self._nodes[e.node] = _Node(force, whole=e.dirty == -1)
+            held = [entry for entry in node.held if entry.offset <= e.dirty]
+            node = self._nodes[e.node] = _Node(force, whole=e.dirty == -1, held=held, due=held[-1] if held else None)
         elif e.kind == CONFIGURATION:
             self._configured(node, e)
         elif e.kind in (TRUNCATE, TRIM):
@@ -271,8 +272,10 @@ class MembershipFold:
             return
         if e.kind == TRIM:
             node.entries.clear()
+            node.held.clear()
             node.whole = False
         node.entries = [entry for entry in node.entries if entry.offset <= e.dirty]
+        node.held = [entry for entry in node.held if entry.offset <= e.dirty]
         node.cut = node.force is not None and node.force.offset > e.dirty
 
     def _configured(self, node: _Node, e: _Event) -> None:
@@ -281,7 +284,7 @@ class MembershipFold:
         due, node.due, node.cut, node.assumed = node.due, None, False, None
         if configuration is None:
             self._unreadable = True
-            node.force, node.entries, node.whole = None, [], False
+            node.force, node.entries, node.held, node.whole = None, [], [], False
             return
         entry = _Entry(e.offset, configuration, e.seq)
         before, node.force = node.force, entry
@@ -307,6 +310,7 @@ class MembershipFold:
     def _appended(self, node: _Node, before: _Entry | None, entry: _Entry, e: _Event, term: int) -> None:
         begins = node.whole and not node.entries
         node.entries.append(entry)
+        node.held.append(entry)
         first = self._reported.setdefault((entry.offset, term), entry) is entry
         if before is None:
             self._intersect.unjudged += not begins  # else none is before it in the log
