@@ -704,6 +704,22 @@ def configuration_in_force(evidence: Evidence) -> list[Fields] | Fields:
         return (
             fields if last["offset"] > last["dirty"] else {"node": last["node"], "reported": first, "own": _said(last)}
         )
+    if len(before) == 2 and before[1]["kind"] == "leader":
+        copied, leader = before
+        sure(copied["kind"] == "append" and last["kind"] == "configuration" and copied["node"] == last["node"])
+        sure(copied["offset"] == last["offset"] == last["dirty"] and copied["entry_term"] == leader["term"])
+        fields = {"node": last["node"], "offset": last["offset"], "reported": _said(last)}
+        return {**fields, "leader": leader["node"], "term": leader["term"]}
+    if len(before) == 2 and before[0]["node"] != last["node"]:
+        reported, assumed = before
+        sure(reported["kind"] == assumed["kind"] == "configuration" and _said(reported) != _said(assumed))
+        sure(assumed["offset"] < reported["offset"] <= last["dirty"])
+        said: Fields = {"reported": _said(reported), "own": _said(assumed)}
+        return {"node": last["node"], "offset": reported["offset"], **said}
+    if before[0]["node"] == last["node"] and before[0].get("incarnation") != last.get("incarnation"):
+        held = only(before)
+        sure(held["kind"] == "configuration" and held["offset"] <= last["dirty"] and _said(held) != first)
+        return {"node": last["node"], "offset": held["offset"], "reported": _said(held), "own": first}
     if last["kind"] != "configuration" and before[0]["node"] == last["node"]:
         kept, *others = before
         back = _said(only(others)) if others else first

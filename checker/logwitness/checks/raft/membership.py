@@ -240,7 +240,7 @@ class MembershipFold:
             return
         self._in_force.judged += 1
         if own.configuration != due.configuration:
-            self._ignored(own.configuration, due, e)
+            self._ignored(own.configuration, due, e, () if node.force is not None else (own.seq,))
 
     def _keeps(self, node: _Node, own: _Entry, e: _Event) -> None:
         """Its entry was cut off, and no other one came into force: what is left in the log has to be the same."""
@@ -261,9 +261,9 @@ class MembershipFold:
         known = node.whole and self._first is not None and e.node in self._first.voters
         return _Entry(-1, self._first, -1) if known and self._first is not None else None
 
-    def _ignored(self, own: Configuration, due: _Entry, e: _Event) -> None:
+    def _ignored(self, own: Configuration, due: _Entry, e: _Event, assumed: tuple[int, ...] = ()) -> None:
         said = {"reported": str(due.configuration), "own": str(own)}
-        self._in_force.violation(due.seq, e.seq, way="ignored", node=e.node, offset=due.offset, **said)
+        self._in_force.violation(*assumed, due.seq, e.seq, way="ignored", node=e.node, offset=due.offset, **said)
 
     def _removed(self, node: _Node, e: _Event) -> None:
         """A part of the log went: from the end, or all of it, to begin anew."""
@@ -329,15 +329,16 @@ class MembershipFold:
         if first and e.role == ROLE_LEADER and term == e.term:
             self._changes(node, before, entry, e)
         elif first and entry.configuration.revision:
-            self._comes_first(entry, e, term)
+            self._comes_first(node, entry, e, term)
 
-    def _comes_first(self, entry: _Entry, e: _Event, term: int) -> None:
+    def _comes_first(self, node: _Node, entry: _Entry, e: _Event, term: int) -> None:
         """A node copied a configuration by which nobody went: its leader, if it is known, should have."""
         for number, leader in sorted(self._nodes.items()):
             if number != e.node and leader.elected is not None and leader.elected[0] == term:
                 self._in_force.judged += 1
                 said = {"reported": str(entry.configuration), "leader": number, "term": term}
-                events = leader.elected[2], entry.seq
+                copied = NULL if node.appended is None else node.appended[2]
+                events = leader.elected[2], copied, entry.seq
                 self._in_force.violation(*events, way="alone", node=e.node, offset=entry.offset, **said)
                 return
 
