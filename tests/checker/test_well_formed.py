@@ -224,6 +224,21 @@ def _depends_on(broken: set[str]) -> set[str]:
     return {each.id for family in families() if family.kinds & unsettled for each in family.checks} - ground
 
 
+@pytest.mark.parametrize(("run", "node"), [("default", 0), ("leaders-fall", 2)])
+def test_a_life_of_which_nothing_is_recorded_is_noticed(run: str, node: int) -> None:
+    """The first life of a node is left out: when it starts again, it holds what it wrote in that life."""
+    rows, configuration = recorded(run)
+    left = [row for row in rows if (row["node"], row["incarnation"]) != (node, 0)]
+    verdict = judged(left, configuration)
+    found = {each.id: each for each in verdict.checks}["starts-are-recorded"]
+    assert verdict.verdict is Verdict.UNDECIDED, verdict.document()
+    assert found.verdict is Verdict.UNDECIDED
+    # A leader wrote nothing at offset 0 of what is recorded: all may have held something before.
+    late = [row for row in left if row["kind"] != "append" or row["offset"] != 0 or row["role"] != "leader"]
+    found = {each.id: each for each in judged(late, configuration).checks}["starts-are-recorded"]
+    assert found.verdict is Verdict.HOLDS
+
+
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(("run", "what", "by"), _plants())
 def test_what_is_planted_is_noticed(run: str, what: str, by: str) -> None:

@@ -32,12 +32,19 @@ def nothing_while_down(history: History) -> Count:
 
 
 def starts_are_recorded(history: History) -> Count:
-    """In a log that shows starts, a node starts first; what its log holds by then is not judged."""
+    """In a log that shows starts, a node starts first, and with an empty log if a leader has written the first entry.
+
+    Else what its log holds by then is not judged.
+    """
     count = Count()
+    begun = False
     for act in acts(history):
         e = act.event
+        begun = begun or (e.kind == "append" and e.offset == 0 and e.role == "leader")
         if not act.seen and e.kind not in GONE:
             held = UNJUDGED if (e.offset if e.kind == "append" else e.dirty + 1) > 0 else Count()
+            if begun and held.unjudged and e.kind == "start":
+                held = VIOLATED
             count += JUDGED + held if e.kind == "start" else JUDGED + VIOLATED if history.has("start") else held
     return count
 

@@ -177,6 +177,7 @@ class _Log(NamedTuple):
     ranges: Ints  # how many ranges of offsets were compacted, by anybody
     low: Ints  # of each, by which they are ordered; they do not touch
     high: Ints
+    begun: Ints  # the first event by which a leader wrote the first entry of all
     untold: Ints  # up to here a node holds entries that nobody is shown to have written
     reported: Ints  # events that carry the state of a node
     moves: Ints  # bits: moves are recorded: 1 of commit, 2 of visible, 4 of the term, 8 of the role
@@ -292,7 +293,10 @@ def _start(
     log.starts[0] += 1
     if life == _UNSEEN:
         found.judged[STARTED] += 1
-        found.unjudged[STARTED] += dirty >= 0  # what came before is not recorded
+        if dirty >= 0 and log.begun[0] >= 0:
+            report(found, STARTED, Acts(node), log.begun[0], seq)  # it was written in a life that is not recorded
+        else:
+            found.unjudged[STARTED] += dirty >= 0  # what came before is not recorded
     elif life == _DOWN:
         found.judged[ENDED] += 1
         found.judged[DOWN] += 1
@@ -438,6 +442,8 @@ def _append(
 ) -> None:
     """A node appends a batch: is it behind the end of its log, and did the leader of its term have it before?"""
     seq, offset, last, term = columns.seq[i], columns.offset[i], columns.last_offset[i], columns.entry_term[i]
+    if offset == 0 and columns.role[i] == ROLE_LEADER and log.begun[0] < 0:
+        log.begun[0] = seq
     before = nodes.dirty[node]
     nodes.gone[node] = -1
     if before != NULL:
@@ -807,6 +813,7 @@ class NodesFold(KernelFold):
         numbers = {name: np.zeros(1, dtype=np.int64) for name in _Log._fields}
         self._log = _Log(**numbers | {"unsaid": np.zeros((4, 7), dtype=np.int64)})
         self._log.untold[0] = NULL
+        self._log.begun[0] = -1
         self._log.nameless[0] = -1
         self._messages = Messages()
         self._unshown = {APPEND, FLUSH, CONFIGURATION}
