@@ -47,7 +47,7 @@ KINDS: Mapping[str, FaultKind] = {
     "power_loss_midway": FaultKind("power is lost after so many effects of a step", {"effects": _WHICH}),
     "stop": FaultKind("asked to stop (SIGTERM): the log is flushed and closed; restarted at the end"),
     "pause": FaultKind("SIGSTOP until the end; timers and messages wait"),
-    "clock": FaultKind("the node's clock runs at this rate", {"rate": (2.0, 0.1, 10.0)}),
+    "clock": FaultKind("the node's clock runs at this rate", {"rate": (2.0, 0.01, 10.0)}),
     "clock_jump": FaultKind("the node's clock jumps ahead (ms); what is due by then happens now", _CLOCK_JUMP),
     "slow_disk": FaultKind("flushes take this many times longer", {"factor": (20.0, 1.0, 1000.0)}),
     "fsync_error": FaultKind("the next flush fails and the node stops itself; restarted at the end"),

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from loghistory import HistoryError, open_run
@@ -227,6 +227,7 @@ def test_any_bytes(data: bytes) -> None:
 
 
 @settings(max_examples=120, deadline=5000)
+@example(text="#\x1b")
 @given(text=st.one_of(st.text(max_size=200), _TEXTS))
 def test_any_text_is_edn_or_refused(text: str) -> None:
     try:

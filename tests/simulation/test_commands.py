@@ -97,7 +97,7 @@ def test_without_a_seed_one_is_drawn_and_said(tmp_path: Path) -> None:
         (["--configuration", "idle.json"], "all acks levels, have weight 0"),
         (["--configuration", str(OF_READERS), "--protocol", "raft"], f"{OF_READERS}: the configuration of the run"),
         (["--rules", "rules.py", "--setting", "lagging"], "setting 'lagging' is one of pull-queries, not of raft"),
-        (["--configuration", "rate.json"], "rate 99.0 of clock is not a number from 0.1 to 10"),
+        (["--configuration", "rate.json"], "rate 99.0 of clock is not a number from 0.01 to 10"),
     ],
 )
 def test_bad_usage_is_one_line_and_status_2(

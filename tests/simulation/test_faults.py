@@ -78,7 +78,7 @@ def test_nobody_is_cut_off_from_nobody() -> None:
         ('[{"at": "1s", "name": "kill", "nodes": "leader"}]', "nodes 'leader' is not a list"),
         ('[{"at": "1s", "name": "kill", "rate": 1}]', "kill has no field 'rate'"),
         ('[{"at": "1s", "name": "loss", "probability": 7}]', "not a number from 0 to 1"),
-        ('[{"at": "1s", "name": "clock", "rate": 0}]', "not a number from 0.1 to 10"),
+        ('[{"at": "1s", "name": "clock", "rate": 0}]', "not a number from 0.01 to 10"),
     ],
 )
 def test_a_bad_plan_is_refused_in_one_line(text: str, said: str) -> None:

@@ -14,6 +14,8 @@ from decimal import Decimal
 from math import isinf
 from typing import Any
 
+from ..errors import quote
+
 MAX_DEPTH = 64
 """How deep forms may nest."""
 
@@ -151,7 +153,7 @@ def forms(text: str) -> list[Any]:
     if outer:
         raise EdnError(f'"{opening}" is not closed')
     if prefix:
-        raise EdnError(f'nothing follows "{prefix[-1]}"')
+        raise EdnError(f"nothing follows {quote(prefix[-1])}")
     return items
 
 
