@@ -154,13 +154,18 @@ class _Node:
 
     force: _Entry | None = None  # None: that is not known
     assumed: _Entry | None = None  # then: the last one that it had to go by, since its log was cut off
-    entries: list[_Entry] = field(default_factory=list)  # of its log, above the first one, as far as they are known
-    whole: bool = False  # no others are in its log
-    held: list[_Entry] = field(default_factory=list)  # those of earlier lives too
+    whole: bool = False  # no others are in its log than those that it appended since it started
+    held: list[_Entry] = field(default_factory=list)  # those of its log, above the first one, as far as they are known
+    began: int = -1  # the event by which it started
     appended: tuple[int, int, int] | None = None  # offset, term and event of the last event, if it is an append
     due: _Entry | None = None  # what its next event must show in force
     cut: bool = False  # the entry of what is in force was cut off
     elected: tuple[int, int, int] | None = None  # term, the end of its log, event
+
+    @property
+    def entries(self) -> list[_Entry]:
+        """Those that it appended since it started."""
+        return [entry for entry in self.held if entry.seq > self.began]
 
 
 class MembershipFold:
@@ -213,7 +218,8 @@ class MembershipFold:
             first = self._first if self._first is not None and e.node in self._first.voters else None
             force = None if first is None else _Entry(-1, first, -1)
             held = [entry for entry in node.held if entry.offset <= e.dirty]
-            node = self._nodes[e.node] = _Node(force, whole=e.dirty == -1, held=held, due=held[-1] if held else None)
+            due = held[-1] if held else None
+            node = self._nodes[e.node] = _Node(force, whole=e.dirty == -1, held=held, began=e.seq, due=due)
         elif e.kind == CONFIGURATION:
             self._configured(node, e)
         elif e.kind in (TRUNCATE, TRIM):
@@ -256,8 +262,8 @@ class MembershipFold:
 
     def _last(self, node: _Node, e: _Event) -> _Entry | None:
         """The last configuration in a node's log, or that of the beginning; None: it is not known."""
-        if node.entries:
-            return node.entries[-1]
+        if entries := node.entries:
+            return entries[-1]
         known = node.whole and self._first is not None and e.node in self._first.voters
         return _Entry(-1, self._first, -1) if known and self._first is not None else None
 
@@ -271,10 +277,8 @@ class MembershipFold:
         if e.kind == TRIM and e.dirty >= e.offset:
             return
         if e.kind == TRIM:
-            node.entries.clear()
             node.held.clear()
             node.whole = False
-        node.entries = [entry for entry in node.entries if entry.offset <= e.dirty]
         node.held = [entry for entry in node.held if entry.offset <= e.dirty]
         node.cut = node.force is not None and node.force.offset > e.dirty
 
@@ -284,12 +288,12 @@ class MembershipFold:
         due, node.due, node.cut, node.assumed = node.due, None, False, None
         if configuration is None:
             self._unreadable = True
-            node.force, node.entries, node.held, node.whole = None, [], [], False
+            node.force, node.held, node.whole = None, [], False
             return
         entry = _Entry(e.offset, configuration, e.seq)
         before, node.force = node.force, entry
         if node.appended is not None and node.appended[0] == e.offset == e.dirty:
-            self._appended(node, before, entry, e, node.appended[1])
+            self._appended(node, before, entry, e, node.appended)
             self._in_force.judged += 1
             if due is not None and due.configuration != configuration:
                 self._ignored(configuration, due, e)
@@ -307,9 +311,11 @@ class MembershipFold:
             said = {"reported": str(last.configuration), "own": str(configuration)}
             self._in_force.violation(last.seq, e.seq, way="reverted", node=e.node, **said)
 
-    def _appended(self, node: _Node, before: _Entry | None, entry: _Entry, e: _Event, term: int) -> None:
+    def _appended(
+        self, node: _Node, before: _Entry | None, entry: _Entry, e: _Event, copied: tuple[int, int, int]
+    ) -> None:
+        _, term, append = copied
         begins = node.whole and not node.entries
-        node.entries.append(entry)
         node.held.append(entry)
         first = self._reported.setdefault((entry.offset, term), entry) is entry
         if before is None:
@@ -329,16 +335,15 @@ class MembershipFold:
         if first and e.role == ROLE_LEADER and term == e.term:
             self._changes(node, before, entry, e)
         elif first and entry.configuration.revision:
-            self._comes_first(node, entry, e, term)
+            self._comes_first(entry, e, term, append)
 
-    def _comes_first(self, node: _Node, entry: _Entry, e: _Event, term: int) -> None:
+    def _comes_first(self, entry: _Entry, e: _Event, term: int, append: int) -> None:
         """A node copied a configuration by which nobody went: its leader, if it is known, should have."""
         for number, leader in sorted(self._nodes.items()):
             if number != e.node and leader.elected is not None and leader.elected[0] == term:
                 self._in_force.judged += 1
                 said = {"reported": str(entry.configuration), "leader": number, "term": term}
-                copied = NULL if node.appended is None else node.appended[2]
-                events = leader.elected[2], copied, entry.seq
+                events = leader.elected[2], append, entry.seq
                 self._in_force.violation(*events, way="alone", node=e.node, offset=entry.offset, **said)
                 return
 

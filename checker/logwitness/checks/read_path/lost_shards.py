@@ -19,7 +19,7 @@ import numpy as np
 from loghistory.schema import Kind
 from loghistory.vocabularies.read_path import AnswerWord, ShardWord
 
-from ..codes import FAULT_WIPE, MAX_OFFSET, NO_NODE, REASONS, code, lookup
+from ..codes import FAULT_WIPE, NO_NODE, REASONS, code, lookup
 from ..columns import Ints
 from ..contract import Check, Family, Setting
 from ..kernel import kernel
@@ -126,8 +126,8 @@ class LostShardFold(StreamFold[_Rows]):
         self._rebuilt = np.zeros(MOST_SHARDS, dtype=np.int64)  # by shard: at which version what it lost was
         self._stored = np.full(MOST_SHARDS, NOWHERE)  # and the last event by which it stored something
         self._part: dict[int, int] = {}  # by shard: the event by which it took part last
+        self._wiped: dict[int, int] = {}  # that by which its disk was emptied since
         self._emptied: dict[int, int] = {}  # and that behind which it has nothing, unless it stores something
-        self._wiped: dict[int, int] = {}  # by shard that took part before: the event by which its disk was emptied
         self._unnamed = False  # whether some disk was emptied, nobody knows which
         self._lost_name = setting.words.code(_LOST_NAME)
         self._nameless: set[int] = set()  # whose disk lacks a file
@@ -145,9 +145,7 @@ class LostShardFold(StreamFold[_Rows]):
                 self._rebuilt[shard], self._elsewhere[shard] = e.version, e.seq
         elif e.kind == _FAULT:
             if e.f == FAULT_WIPE:
-                self._emptied[e.node] = MAX_OFFSET
-                if e.node in self._part:
-                    self._wiped[e.node] = e.seq
+                self._wiped[e.node] = e.seq
                 self._unnamed |= e.node == NO_NODE
                 self._loses(e)
             elif e.f == self._lost_name:
@@ -184,12 +182,13 @@ class LostShardFold(StreamFold[_Rows]):
         self._part[e.node], wiped = e.seq, self._wiped.pop(e.node, NOWHERE)
         if e.reason != _LOST:
             self._emptied.pop(e.node, None)
-            if e.reason == _INTACT and wiped != NOWHERE:
+            if e.reason == _INTACT and NOWHERE not in (part, wiped):
                 tally.judged += 1
                 tally.violation(wiped, e.seq, way="with", node=e.node)
             return
         had = max(stored, part)
-        if e.node in self._nameless or (e.node in self._emptied and stored < self._emptied[e.node]):
+        empty = wiped != NOWHERE or (e.node in self._emptied and stored < self._emptied[e.node])
+        if e.node in self._nameless or empty:
             tally.judged += 1
         elif self._unnamed or (had == NOWHERE and e.incarnation != 0):
             tally.unjudged += 1
