@@ -10,6 +10,10 @@ from typing import Any, TypeAlias
 from loghistory.schema import Kind, columns_of, words_of
 
 Row: TypeAlias = dict[str, Any]
+"""One event: its columns that are not null."""
+
+Damage: TypeAlias = Callable[[list[Row], random.Random], None]
+"""Changes the events in place; ``seq`` is written anew afterwards."""
 
 KEPT = ("seq", "kind")
 """What makes an event the one that it is, or is written anew afterwards."""
@@ -86,18 +90,20 @@ def change_word(rows: list[Row], rng: random.Random) -> None:
         row[column] = rng.choice(_words(kind, column))
 
 
-AIMED: dict[str, Callable[[list[Row], random.Random], None]] = {
-    each.__name__.replace("_", "-"): each
-    for each in (
-        drop_of_kind,
-        repeat_of_kind,
-        move_of_kind,
-        exchange_of_kind,
-        change_of_kind,
-        change_text,
-        change_word,
-    )
-}
+def by_name(*kinds: Damage) -> dict[str, Damage]:
+    """Kinds of damage, each under the name of its function."""
+    return {each.__name__.replace("_", "-"): each for each in kinds}
+
+
+AIMED = by_name(
+    drop_of_kind,
+    repeat_of_kind,
+    move_of_kind,
+    exchange_of_kind,
+    change_of_kind,
+    change_text,
+    change_word,
+)
 """Every kind of aimed damage by name."""
 
 

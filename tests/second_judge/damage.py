@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from collections.abc import Iterator
 
-from aimed import AIMED
-
-Row: TypeAlias = dict[str, Any]
-"""One event: its columns that are not null."""
-
-Damage: TypeAlias = Callable[[list[Row], random.Random], None]
-"""Changes the events in place; ``seq`` is written anew afterwards."""
+from aimed import AIMED, Damage, Row, by_name
 
 NUMBERS = (
     "offset",
@@ -165,24 +158,21 @@ def change(column: str) -> Damage:
     return damage
 
 
-KINDS: dict[str, Damage] = {
-    each.__name__.replace("_", "-"): each
-    for each in (
-        drop,
-        duplicate,
-        swap,
-        move,
-        truncate,
-        behead,
-        without_kind,
-        without_node,
-        without_process,
-        insert_fault,
-        insert_trim,
-        clients_only,
-        promise_all,
-    )
-} | {f"change-{column}": change(column) for column in (*NUMBERS, *WORDS)}
+KINDS = by_name(
+    drop,
+    duplicate,
+    swap,
+    move,
+    truncate,
+    behead,
+    without_kind,
+    without_node,
+    without_process,
+    insert_fault,
+    insert_trim,
+    clients_only,
+    promise_all,
+) | {f"change-{column}": change(column) for column in (*NUMBERS, *WORDS)}
 """Every kind of damage by name."""
 
 
@@ -201,11 +191,12 @@ def damaged(rows: list[Row], other: list[Row], seed: int) -> tuple[str, list[Row
 
     The damage of every third seed is aimed."""
     rng = random.Random(seed)
-    kinds = rng.choices([*AIMED] if seed % 3 == 2 else [*KINDS, "splice"], k=rng.choice((1, 1, 1, 2, 3, 6)))
+    damage = AIMED if seed % 3 == 2 else KINDS
+    kinds = rng.choices([*AIMED] if damage is AIMED else [*KINDS, "splice"], k=rng.choice((1, 1, 1, 2, 3, 6)))
     copy = [dict(row) for row in rows]
     for kind in kinds:
         if kind == "splice":
             copy = [dict(row) for row in splice(copy, other, rng)]
         elif copy:
-            (AIMED if kind in AIMED else KINDS)[kind](copy, rng)
+            damage[kind](copy, rng)
     return ", ".join(kinds), list(numbered(copy))
