@@ -10,7 +10,7 @@ from quorumlog import protocol
 from quorumlog.hunting import campaign
 from quorumlog.protocol import SWARM, ProtocolError, find, load, one_of
 from quorumlog.rules_file import RulesFileError, read_rules
-from quorumlog.simulation.configuration import configuration_to_json
+from quorumlog.simulation.configuration import configuration_from_json, configuration_to_json
 from quorumlog.simulation.loop import derived_random
 
 
@@ -23,7 +23,10 @@ def test_a_mutant_a_setting_or_a_name_says_which_protocol_is_meant() -> None:
 
 @pytest.mark.parametrize("name", ["pull-queries", "raft", "read-path"])
 def test_a_configuration_says_which_protocol_it_is_of(name: str) -> None:
-    settings = load(name).settings.values()
+    found = load(name)
+    settings = found.settings.values()
+    for each in settings:
+        configuration_from_json(configuration_to_json(each), found.configuration)  # as its manifest has it
     assert {find(configuration=configuration_to_json(each)).name for each in settings} == {name}
     assert find(configuration={}).name == "raft", "all could read it"
 
