@@ -186,9 +186,8 @@ def main() -> None:
                 f"({min(ratios):.2f} to {max(ratios):.2f}), two engines {middle.one_core / middle.side_by_side:.2f}"
             )
 
-            write_run(
-                place / "skewed" / "huge", batches(most * 9 * MILLION // 50), Manifest(name="huge"), Format.PARQUET
-            )
+            huge = batches(most * 9 * MILLION // 50)
+            write_run(place / "skewed" / "huge", huge, Manifest(name="huge", made_by=MADE_BY), Format.PARQUET)
             copies(place / "one" / "run", place / "skewed" / "small", max(1, most // 50))
             alone = in_process([place / "skewed" / "huge", *(place / "skewed" / "small").iterdir()], cores[:1])
             figures["skewed"] = took = warm_audit(place / "skewed", "skewed")

@@ -23,7 +23,7 @@ from typing import Any
 
 import logwitness.pipeline.audit as audit_module
 from loghistory import Format, Manifest, write_run
-from loghistory.importers import plain_values, reading, shapes
+from loghistory.importers import reading, shapes
 from logwitness.models import Limits
 from logwitness.pipeline.run import audit_once
 from logwitness.pipeline.session import check_spark, spark_session
@@ -49,7 +49,6 @@ _FILES = {
 
 _WAYS: dict[str, tuple[Any, str, Any]] = {
     "shapes": (shapes.Shapes, "read", lambda _, lines: [None] * len(lines)),
-    "plain_values": (plain_values.PlainValues, "read", lambda _, texts: [plain_values._form(text) for text in texts]),
     "objects": (reading, "objects", lambda lines: [None] * len(lines)),
 }
 """The faster ways of reading: where each is called, and what the caller is told instead: do it the general way."""

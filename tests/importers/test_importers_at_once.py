@@ -19,7 +19,7 @@ from written import Map, Text, edn, written
 from loghistory import HistoryError, open_run
 from loghistory.importers import ForeignFormat, read, reading
 from loghistory.importers.edn import MAX_DEPTH, EdnError, forms
-from loghistory.importers.plain_values import BAD, PlainValues
+from loghistory.importers.plain_values import BAD, plain_values
 from loghistory.importers.shapes import Shapes
 from loghistory.validity import Reason
 from logwitness import judge
@@ -194,12 +194,10 @@ _PARTS += [
 def test_plain_values_are_forms(texts: list[str]) -> None:
     # What shapes let through: one token, a text, or brackets around something without texts.
     fit = [text for text in texts if '"' not in text[1:-1] and text.strip() == text and _brackets(text)]
-    values = PlainValues()
-    for _ in range(2):
-        for text, value in zip(fit, values.read(fit), strict=True):
-            if value is not BAD:
-                assert repr(forms(text)) == repr([value])
-                assert _types(forms(text)[0]) == _types(value)
+    for text, value in zip(fit, plain_values(fit), strict=True):
+        if value is not BAD:
+            assert repr(forms(text)) == repr([value])
+            assert _types(forms(text)[0]) == _types(value)
 
 
 def _brackets(text: str) -> bool:
@@ -228,7 +226,7 @@ def _types(value: Any) -> Any:  # noqa: ANN401
     ],
 )
 def test_unusual_values_are_read_rightly_or_not_at_all(text: str) -> None:
-    (value,) = PlainValues().read([text])
+    (value,) = plain_values([text])
     if value is BAD:
         return
     (expected,) = forms(text)
@@ -241,7 +239,7 @@ def test_unusual_values_are_read_rightly_or_not_at_all(text: str) -> None:
     ["[1 [2 3]]", "[[:send 1 [0 -5]] [:send 2 nil]]", "[[:poll {1 [[0 7] [1 8]], -2 [[3 nil]]}]]", "nil", '"a b"'],
 )
 def test_usual_values_are_read_at_once(text: str) -> None:
-    (value,) = PlainValues().read([text])
+    (value,) = plain_values([text])
     assert value == forms(text)[0]
     assert _types(value) == _types(forms(text)[0])
 

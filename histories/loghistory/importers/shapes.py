@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import TypeAlias
 
 from .edn import places
-from .plain_values import BAD, PlainValues
+from .plain_values import BAD, plain_values
 from .values import Value
 
 Fields: TypeAlias = tuple[str, str, int, int | None, Value, dict[str, Value]]
@@ -64,7 +64,6 @@ class Shapes:
     def __init__(self) -> None:
         self._shapes: list[_Shape] = []
         self._failures = 0
-        self._values = PlainValues()
 
     def read(self, lines: Sequence[str]) -> list[Fields | None]:
         """What every line says that is one map and no more; None for lines that are not read here."""
@@ -125,7 +124,7 @@ class Shapes:
                 others.append(("index", indices))
         for key, column in given.items():
             if key == "value" or key not in _GROUPS:
-                read = self._values.read(column)
+                read = plain_values(column)
                 if BAD in read:
                     bad.update(place for place, value in enumerate(read) if value is BAD)
                 if key == "value":
