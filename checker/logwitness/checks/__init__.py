@@ -44,6 +44,7 @@ def left_out() -> tuple[str, ...]:
     return _all()[1]
 
 
+@cache
 def all_checks() -> tuple[Check, ...]:
     """Every check, family by family; no two have the same id."""
     return tuple(check for family in families() for check in family.checks)

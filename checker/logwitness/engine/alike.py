@@ -39,8 +39,14 @@ def judge_alike(
     ``waiting`` are the events by log and ``seq``; ``shared`` are those that concern all logs, ``judge`` answers for the
     events of one, ``timed`` says that it depends on how long something takes.
     """
+
+    def answer(own: Columns) -> Verdicts:
+        return judge(own if shared is None else own.merged(shared))
+
     numbers = waiting.numbers()
     starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+    if len(starts) == 1:
+        return numbers[starts].tolist(), [answer(waiting.between(0, len(numbers)))]
     ends = np.append(starts[1:], len(numbers))
     of_house = not timed and all(
         any(family is each for each in house_families()) and not family.reads_texts for family in families
@@ -60,7 +66,7 @@ def judge_alike(
             known = by_shape.get(shape)
             if known is None:
                 own = columns.between(start - begin, stop - begin)
-                known = judge(own if shared is None else own.merged(shared))
+                known = answer(own)
                 known = by_answer.setdefault(known, known)
                 if of_house and not _names_events(known, of_all) and CONFIGURATION not in own.kind:
                     by_shape[shape] = known
