@@ -164,6 +164,21 @@ def test_only_who_has_not_answered_is_asked_again_and_all_are_read_again_after_a
     assert {*asks(recovery.again(), m.Digest)} == {0, 1, 2, 3}
 
 
+def test_a_recovery_waits_twice_as_long_each_time_that_nothing_came_of_what_it_wrote() -> None:
+    """Where each write takes longer than it waits, it would read the shards for ever (read-path.md#recovery-clean)."""
+    recovery = Recovery(1, {1: NODESET}, SequencerSettings(), REFERENCE)
+    recovery.statuses_changed(ALL_WELL)
+    recovery.begin()
+    for shard in NODESET.shards:
+        recovery.received(shard, m.Sealed(1, m.StoreAnswer.OK, 1, {1: lsn_of(1, 5)}))
+    waited = []
+    for attempt in (1, 2, 3, 4):
+        for shard in NODESET.shards:
+            recovery.received(shard, m.DigestAnswer(1, 1, (), attempt))
+        waited.append(next(tries for tries in range(200) if asks(recovery.again(), m.Digest)))
+    assert waited == [8, 16, 32, 64]
+
+
 def asks(effects: list[Effect], kind: type[m.Message]) -> list[int]:
     """Who is sent a message of this kind."""
     return [each.to for each in effects if isinstance(each, Send) and isinstance(each.message, kind)]

@@ -107,6 +107,19 @@ def test_who_did_not_store_in_time_or_refused_is_avoided_for_a_while() -> None:
     assert any(refuses in stores(effects) for effects in later)
 
 
+def test_who_refuses_because_of_another_shard_is_not_avoided_but_that_one_is() -> None:
+    """Of the four shards three are left to choose from. Source: read-path.md#append-waves."""
+    writing = Writing(sticky=1)
+    (refuses, gone) = stores(writing.effects)
+    answer = m.Stored(lsn_of(3, 1), 1, 0, m.StoreAnswer.REBUILDING, 0, gone=(gone,))
+    writing.give(Received(refuses, answer))
+    writing.give(Received(gone, answer))
+    again = stores(writing.give(TimerFired(f"wave {lsn_of(3, 1)}")))
+    later = [{*again}, *({*stores(writing.append())} for _ in range(9))]
+    assert all(gone not in copyset for copyset in later)
+    assert any(refuses in copyset for copyset in later)
+
+
 @pytest.mark.parametrize("shown", [True, False])
 def test_nothing_is_released_before_readers_can_learn_where_it_lies(shown: bool) -> None:
     """Source: read-path.md#activation."""

@@ -293,6 +293,101 @@ def test_a_copy_that_a_purge_deletes_is_written_again() -> None:
     assert [type(effect) for effect in shard.handle(0, Received(NODE, m.Store(copy, 1)))] == [Persist]
 
 
+@pytest.mark.parametrize(
+    ("before", "asked"),
+    [
+        ([], m.Seal(1, 1)),
+        ([m.Seal(1, 1)], m.Digest(1, 1, 0, 2)),
+        ([m.Seal(1, 1)], m.Clean(1, 1, 0, lsn_of(1, 8))),
+        ([m.Release(1, LSN)], m.Trim(LSN)),
+        ([], m.Release(2, lsn_of(2, 1))),
+    ],
+    ids=lambda case: type(case).__name__.lower(),
+)
+def test_what_is_asked_for_again_while_a_slow_disk_writes_it_is_written_and_answered_once(
+    before: list[m.Message], asked: m.Message
+) -> None:
+    """Source: read-path.md#written-once."""
+    shard = a_shard(Change(copy=COPY))
+    for message in before:
+        answers(shard, message)
+    writes, sent = list[Persist](), list[m.Message]()
+
+    def take(effects: list[Effect]) -> None:
+        writes.extend(effect for effect in effects if isinstance(effect, Persist))
+        sent.extend(effect.message for effect in effects if isinstance(effect, Send) and effect.to == NODE)
+
+    shard.handle(0, Received(1, m.Recovered({1: (0, lsn_of(1, 8), 1, 1)})))
+    written = 0
+    while written < len(writes) or not written:
+        for _ in range(100):
+            take(shard.handle(0, Received(NODE, asked)))
+        if isinstance(asked, m.Release):
+            take(shard.handle(0, Received(1, m.Recovered({1: (0, lsn_of(1, 8), 1, 1)}))))
+            assert len(writes) <= 3  # the seal, what is purged, and that it is
+        else:
+            assert len(writes) == 1
+        take(shard.handle(0, Persisted(writes[written].ticket)))
+        written += 1
+    assert len(sent) == (0 if isinstance(asked, m.Trim | m.Release) else 1)
+    take(shard.handle(0, Received(NODE, asked)))
+    assert written == len(writes)
+    assert len(sent) == (0 if isinstance(asked, m.Trim | m.Release) else 2)
+
+
+def test_each_question_about_what_is_on_its_way_is_answered() -> None:
+    """What another one asked for, or another attempt, does not answer this one."""
+    shard = a_shard()
+    asked = [
+        (NODE, m.Seal(1, 1)),
+        (NODE + 1, m.Seal(1, 1)),
+        (NODE, m.Clean(1, 1, 0, 0, 1)),
+        (NODE, m.Clean(1, 1, 0, 0, 2)),
+    ]
+    writes = [each for sender, message in asked for each in shard.handle(0, Received(sender, message))]
+    told = [each for write in writes if isinstance(write, Persist) for each in shard.handle(0, Persisted(write.ticket))]
+    assert [(each.to, type(each.message)) for each in told if isinstance(each, Send)] == [
+        *((NODE, m.Sealed), (NODE + 1, m.Sealed), (NODE, m.Cleaned), (NODE, m.Cleaned))
+    ]
+
+
+def test_a_digest_is_answered_again_whatever_is_on_its_way_by_then() -> None:
+    """The first answer may have been lost."""
+    shard = a_shard()
+    answers(shard, m.Seal(1, 1))
+    for esn in (1, 2, 3):
+        copy = new_copy(lsn_of(1, esn), (0, 1), b"12345678", run=1)
+        effects = shard.handle(0, Received(NODE, m.Store(copy, 1))) + shard.handle(0, Received(NODE, m.Digest(1, 1, 0)))
+        writes = [each.ticket for each in effects if isinstance(each, Persist)]
+        sent = [
+            each.message for ticket in writes for each in shard.handle(0, Persisted(ticket)) if isinstance(each, Send)
+        ]
+        assert [len(each.copies) for each in sent if isinstance(each, m.DigestAnswer)] == [esn]
+
+
+def test_that_a_shard_is_back_is_written_once() -> None:
+    shard = ShardCore(0, LOCATIONS)
+    statuses = dict.fromkeys(LOCATIONS, FULLY_AUTHORITATIVE) | {0: AUTHORITATIVE_EMPTY}
+    learned = (StatusesLearned(version, statuses, 1, frozenset({0}), epoch=3) for version in range(4, 9))
+    assert sum(isinstance(each, Persist) for one in learned for each in shard.handle(0, one)) == 1
+
+
+def test_who_of_a_copyset_is_why_it_is_refused_is_said() -> None:
+    """Source: read-path.md#append-waves."""
+    shard = a_shard()
+    statuses = dict.fromkeys(range(3), FULLY_AUTHORITATIVE) | {2: UNDERREPLICATION}
+    shard.handle(0, StatusesLearned(7, statuses, 0, frozenset({2}), frozenset({2}), plan=6, left={1: 4, 2: 6}))
+    for copyset, version, gone in (((0, 1), 3, {1}), ((0, 2), 7, {2}), ((0, 1), 4, set()), ((0, 1, 2), 0, {1, 2})):
+        (answer,) = answers(shard, m.Store(replace(COPY, copyset=copyset), 1, version=version))
+        assert isinstance(answer, m.Stored)
+        assert {*answer.gone} == gone
+        assert (answer.answer is m.StoreAnswer.OK) == (not gone)
+    lost = ShardCore(0, LOCATIONS)
+    lost.handle(0, StatusesLearned(7, dict.fromkeys(LOCATIONS, UNDERREPLICATION), 0, frozenset({0, 1}), plan=6))
+    (answer,) = answers(lost, m.Store(COPY, 1))
+    assert answer == m.Stored(LSN, COPY.wave, 0, m.StoreAnswer.REBUILDING, 0)
+
+
 def test_what_is_trimmed_while_a_batch_is_read_is_said_to_be_trimmed() -> None:
     """Else the records that the batch begins with say that there was nothing before them."""
     shard = a_shard(*(Change(copy=new_copy(lsn_of(1, esn), (0, 1), b"12345678")) for esn in range(1, 6)))

@@ -494,6 +494,7 @@ def test_a_sync_that_fails_at_the_end_is_said_and_recorded_nowhere(tmp_path: Pat
             await shard.driver.close()
         shard.driver.history.flush()
         assert "copy" not in shard.written()
+        FileDisk(tmp_path / "disk").close()  # another process may use it
 
     play(tmp_path, body)
 

@@ -103,10 +103,10 @@ class Stage:
         found = [event for event in self._sink.table.to_pylist() if event["kind"] == kind]
         return [event for event in found if columns.items() <= event.items()]
 
-    def fault(self, name: str, *nodes: int) -> Callable[[], None]:
+    def fault(self, name: str, *nodes: int, **args: float) -> Callable[[], None]:
         """Begin a fault; what is returned ends it."""
         self._token += 1
-        fault, token = Fault(self.cluster.simulation.now, name, nodes=nodes), self._token
+        fault, token = Fault(self.cluster.simulation.now, name, nodes=nodes, args=args), self._token
         self.cluster.faults.begin(fault, nodes, token)
         return lambda: self.cluster.faults.end(fault, nodes, token)
 
@@ -148,6 +148,21 @@ def test_what_was_written_just_before_a_power_loss_is_unsure_for_a_while() -> No
     assert stage.shard(0).core.dirty == [(last[0], last[-1])]
     assert stage.passes(190).shard(0).core.dirty
     assert stage.passes(20).shard(0).core.dirty == []
+    stage.fault("kill", 0)()
+    assert stage.shard(0).core.dirty == []
+
+
+@pytest.mark.parametrize("effects", [0, 1000])
+def test_a_power_loss_in_the_middle_of_a_step_makes_unsure_what_was_written_before_it(effects: int) -> None:
+    """And nothing if no step has so many effects."""
+    stage = Stage(replication={"NODE": 4}, dirty=200 * MILLISECOND).append(2)
+    ends = stage.fault("power_loss_midway", 0, effects=effects)
+    stage._client.last_write(stage.sequencer.number)
+    stage.passes(20)
+    stored = [event["offset"] for event in stage.events("copy", node=0)]
+    assert bool(stage.events("power_loss", node=0)) == (effects == 0)
+    ends()
+    assert stage.shard(0).core.dirty == ([(stored[0], stored[-1])] if effects == 0 else [])
     stage.fault("kill", 0)()
     assert stage.shard(0).core.dirty == []
 

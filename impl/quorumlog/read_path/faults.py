@@ -82,9 +82,6 @@ class ReadPathFaults(HostFaults):
                     self._pressed.setdefault(number, set()).add(token)
                     self._stage.press(number, True)
             case _:
-                if fault.name.startswith("power_loss"):
-                    for number in nodes:
-                        self._stage.power_is_lost(number)
                 super().begin(fault, nodes, token)
 
     def end(self, fault: Fault, nodes: Sequence[int], token: int) -> None:
@@ -108,6 +105,10 @@ class ReadPathFaults(HostFaults):
                 self._record("heal", fault, self._readers(nodes))
             case _:
                 super().end(fault, nodes, token)
+
+    def _lose_power(self, number: int) -> None:
+        self._stage.power_is_lost(number)
+        super()._lose_power(number)
 
     def _readers(self, nodes: Sequence[int]) -> list[int]:
         configuration = self._stage.configuration

@@ -130,7 +130,10 @@ class StoreAnswer(StrEnum):
 
 
 class Stored(Message, frozen=True):
-    """The answer to STORE, for the wave, run and plan of it; ``sealed``: up to which epoch the shard is sealed."""
+    """The answer to STORE, for the wave, run and plan of it; ``sealed``: up to which epoch the shard is sealed.
+
+    ``gone``: whom of the copyset it is refused for; nobody if the shard that answers takes no STORE at all.
+    """
 
     lsn: int
     wave: int
@@ -138,6 +141,7 @@ class Stored(Message, frozen=True):
     answer: StoreAnswer
     sealed: int
     plan: int = 0
+    gone: tuple[int, ...] = ()
 
 
 class Release(Message, frozen=True):

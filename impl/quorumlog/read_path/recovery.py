@@ -23,7 +23,7 @@ from quorumlog.read_path.records import BRIDGE, DRAINED, HOLE, UNDER_REPLICATED,
 from quorumlog.read_path.rules import Rules, lsn_of
 
 _PATIENCE = 8
-"""So often a write or CLEAN is asked again before the shards are read again."""
+"""So often a write or CLEAN is asked again before the shards are read again for the first time; then twice as often."""
 
 
 @dataclass
@@ -63,6 +63,7 @@ class Recovery:
         self._nodesets = dict(sorted(nodesets.items()))
         self._known_good: dict[int, dict[int, int]] = {}  # by shard that is sealed
         self._epoch = _Epoch()
+        self._patience = _PATIENCE
         self._effects: list[Effect] = []
 
     @property
@@ -92,7 +93,8 @@ class Recovery:
         self._effects = []
         if not self.done:
             self._epoch.tries += 1
-            if self._epoch.phase in ("mutate", "clean") and self._epoch.tries > _PATIENCE:
+            if self._epoch.phase in ("mutate", "clean") and self._epoch.tries > self._patience:
+                self._patience *= 2
                 self._read_again()
             self._ask()
         return self._effects

@@ -40,13 +40,14 @@ _STEPPED_DOWN = 1 * SECOND
 
 @dataclass
 class _Append:
-    """A record being stored: the wave, its copyset, and who has stored that wave."""
+    """A record being stored: the wave, its copyset, who has stored that wave, and who refused it."""
 
     request: int
     payload: bytes
     wave: int = 0
     copyset: tuple[int, ...] = ()
     stored: set[int] = field(default_factory=set)
+    refused: set[int] = field(default_factory=set)
 
 
 class SequencerCore:
@@ -131,7 +132,7 @@ class SequencerCore:
             case ["wave", number] if int(number) in self._open:
                 append = self._open[int(number)]
                 for shard in append.copyset:
-                    if shard not in append.stored:
+                    if shard not in append.stored and shard not in append.refused:
                         self._avoided[shard] = self._now + self.settings.avoid
                 self._next_wave(int(number), append)
 
@@ -194,6 +195,7 @@ class SequencerCore:
         append.wave += 1
         append.copyset = self._copyset(lsn, fresh=append.wave > 1)
         append.stored.clear()
+        append.refused.clear()
         delay = min(self.settings.store << min(append.wave - 1, 16), self.settings.store_most)
         self._effects.append(SetTimer(f"wave {lsn}", delay))
         flags = EPOCH_BEGIN if lsn == lsn_of(self.epoch, 1) else 0
@@ -223,7 +225,9 @@ class SequencerCore:
         if append is None or message.wave != append.wave or shard not in append.copyset:
             return
         if message.answer is not StoreAnswer.OK:
-            self._avoided[shard] = self._now + self.settings.avoid
+            append.refused.add(shard)
+            for each in message.gone or (shard,):
+                self._avoided[each] = self._now + self.settings.avoid
             self._sticky = (), 0
             return
         append.stored.add(shard)

@@ -75,10 +75,12 @@ class ShardCore(Donor):
         for change in changes:
             contents.apply(change)
         super().__init__(number, contents, settings, rules, locations)
-        self._sealed = contents.sealed  # what is being made durable included
+        self._sealed = contents.sealed  # what is being made durable included, as in the next two
+        self._trim_point, self._last_clean = contents.trim_point, contents.last_clean
         self._waiting: dict[int, _Write] = {}  # by ticket
         self._writing: dict[int, int] = {}  # by LSN: the ticket of the last copy of it that is on its way
         self._deleting: dict[int, tuple[int, int]] = {}  # by ticket: from where to where
+        self._asked: set[tuple[int, m.Message]] = set()  # by whom and what: to be answered when a change is durable
         self._attempts = dict(contents.attempts)  # and those that are being made durable
         self._release: tuple[int, int] = (0, 0)  # the newest, with its epoch, which waits for a purge
         self._purging: dict[int, tuple[int, int, int, int]] | None = None  # what others said of epochs to purge
@@ -154,6 +156,17 @@ class ShardCore(Donor):
             self._deleting[self._tickets] = change.delete
         self._effects.append(Persist(self._tickets, change))
 
+    def _persist_for(self, sender: int, message: m.Message, change: Change, then: Callable[[], None]) -> None:
+        """Make durable what a message asks for; the same one again waits for that (read-path.md#written-once)."""
+
+        def answers() -> None:
+            self._asked.discard((sender, message))
+            then()
+
+        if (sender, message) not in self._asked:
+            self._asked.add((sender, message))
+            self._persist(change, answers)
+
     def _persisted(self, ticket: int) -> None:
         write = self._waiting.pop(ticket)
         self._deleting.pop(ticket, None)
@@ -213,7 +226,8 @@ class ShardCore(Donor):
             if self.lost:
                 self._sealed = max(self._sealed, self._seal_when_back(learned.epoch))
                 back = Change(intact=True, sealed=self._sealed or None)
-                self._persist(back, lambda: self._effects.extend(acknowledge))
+                if not any(write.change.intact for write in self._waiting.values()):
+                    self._persist(back, lambda: self._effects.extend(acknowledge))
             else:
                 self._effects += acknowledge
         elif status == r.UNAVAILABLE and not self.lost:
@@ -233,7 +247,8 @@ class ShardCore(Donor):
         taken = answer is StoreAnswer.OK
         seal = message.epoch - 1 if taken and copy.run == 0 and not message.plan else 0
         self._sealed = max(self._sealed, seal)
-        stored = Send(sender, m.Stored(copy.lsn, copy.wave, copy.run, answer, self._sealed, message.plan))
+        gone = self._gone(message) if answer is StoreAnswer.REBUILDING and not self.lost else ()
+        stored = Send(sender, m.Stored(copy.lsn, copy.wave, copy.run, answer, self._sealed, message.plan, gone))
         if not taken:
             self._effects.append(stored)
         elif seal > self.contents.sealed or not self._has_or_writes(copy, stored):
@@ -285,6 +300,11 @@ class ShardCore(Donor):
         """
         return any(self._left_at.get(shard, 0) > message.version for shard in message.copy.copyset)
 
+    def _gone(self, message: m.Store) -> tuple[int, ...]:
+        """Whom of the copyset a STORE is refused for, as far as this shard knows the event log."""
+        left = (shard for shard in message.copy.copyset if self._left_at.get(shard, 0) > message.version)
+        return tuple({*left, *self.leaving.intersection(message.copy.copyset)})
+
     def _takes_of_donor(self, message: m.Store) -> bool:
         """Whether a copy is of the newest plan, and no purge of a recovered epoch is to come that may delete it.
 
@@ -301,7 +321,8 @@ class ShardCore(Donor):
     def _trim(self, lsn: int) -> None:
         """Trim points only rise, and never above what is released."""
         to = min(lsn, self.released)
-        if to > self.contents.trim_point:
+        if to > self._trim_point:
+            self._trim_point = to
             self._persist(Change(trim_point=to), self._ship_all)
 
     # -- releases ------------------------------------------------------------------------------------------------------
@@ -323,6 +344,8 @@ class ShardCore(Donor):
     def _purge_before(self, epoch: int, lsn: int) -> None:
         """Purge all epochs before this one, then take the release."""
         rises = self._purging is None or epoch > self._release[0]
+        if epoch - 1 <= self._last_clean:
+            return  # what follows from a purge is on its way to the disk
         self._release = max(self._release, (epoch, lsn))
         if rises:
             self._purging = self._purging or {}
@@ -352,7 +375,7 @@ class ShardCore(Donor):
             lng, last, *by = self._purging[each]
             if last != 0 or self._known_good(each) == 0:
                 self._delete_of(each, lng, *by)
-        self._purging = None
+        self._purging, self._last_clean = None, epoch - 1
         self._persist(Change(last_clean=epoch - 1), lambda: self._release_to(epoch, lsn))
 
     def _delete_of(self, epoch: int, lng: int, run: int, attempt: int) -> None:
@@ -384,7 +407,10 @@ class ShardCore(Donor):
             self._effects.append(Send(sender, m.Sealed(message.epoch, StoreAnswer.SEALED, self._sealed)))
         else:
             self._sealed = message.epoch
-            self._persist(Change(sealed=message.epoch), lambda: self._sealed_now(sender, message))
+            if message.epoch == self.contents.sealed:
+                self._sealed_now(sender, message)
+                return
+            self._persist_for(sender, message, Change(sealed=message.epoch), lambda: self._sealed_now(sender, message))
 
     def _sealed_now(self, sender: int, message: m.Seal) -> None:
         good = {epoch: self._known_good(epoch) for epoch in range(message.first, message.epoch + 1)}
@@ -407,7 +433,8 @@ class ShardCore(Donor):
             self._effects.append(Send(sender, m.DigestAnswer(*of, found, attempt, self.version, good)))
 
         if self._waiting or attempt > self.contents.attempts.get(of, 1):
-            self._persist(Change(attempt=(*of, attempt) if attempt > 1 else None), answers)
+            change = Change(attempt=(*of, attempt) if attempt > 1 else None)
+            self._persist_for(sender, message, change, answers)
         else:
             answers()
 
@@ -417,12 +444,13 @@ class ShardCore(Donor):
             answer = StoreAnswer.REBUILDING
         elif message.run < self._sealed:
             answer = StoreAnswer.SEALED
-        cleaned = m.Cleaned(message.run, message.epoch, answer, message.attempt)
-        if answer is not StoreAnswer.OK:
-            self._effects.append(Send(sender, cleaned))
+        cleaned = Send(sender, m.Cleaned(message.run, message.epoch, answer, message.attempt))
+        recovered = message.lng, message.last, message.run, message.attempt
+        if answer is not StoreAnswer.OK or self.contents.clean.get(message.epoch) == recovered:
+            self._effects.append(cleaned)
             return
-        change = Change(clean=(message.epoch, message.lng, message.last, message.run, message.attempt))
-        self._persist(change, lambda: self._effects.append(Send(sender, cleaned)))
+        change = Change(clean=(message.epoch, *recovered))
+        self._persist_for(sender, message, change, lambda: self._effects.append(cleaned))
 
     def _start(self, reader: int, start: m.Start) -> None:
         """Answer START; whoever does not know the event log yet cannot say what its answers are worth."""

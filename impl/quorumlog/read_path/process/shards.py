@@ -100,14 +100,16 @@ class ShardDriver(StreamDriver):
     async def close(self) -> None:
         """Handle nothing more; what was written arrives on the disk, and in the record. Raises `StorageError`."""
         written = [] if self._dead else [*self._being_synced, *self._due_tickets]
-        await super().close()
-        await self._loop.run_in_executor(None, self._thread.shutdown)
-        if written:
-            if self._syncing is not None:
-                await self._syncing
-            self._disk.sync(CHANGES)
-            self._record(written)
-        self._disk.close()
+        try:
+            await super().close()
+            await self._loop.run_in_executor(None, self._thread.shutdown)
+            if written:
+                if self._syncing is not None:
+                    await self._syncing
+                self._disk.sync(CHANGES)
+                self._record(written)
+        finally:
+            self._disk.close()
 
     def _record(self, tickets: Iterable[int]) -> None:
         """Record what is durable now; nobody hears of it from this life."""
