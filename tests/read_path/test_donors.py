@@ -141,6 +141,21 @@ def test_a_donor_that_asks_again_does_not_write_its_own_copy_anew_while_it_is_on
     assert len(done(donating.give(Persisted(write.ticket)))) == 1
 
 
+def test_a_donor_does_not_write_its_own_copy_anew_while_one_that_beats_it_is_on_its_way() -> None:
+    """Another donor has a later wave of the record, and asks again, too: each would write for ever."""
+    donating = Donating(0, copy(0, 3))
+    (new,) = sent(donating.learn({3: LOST}, 1))
+    donating.core.handle(0, Received(new, m.Stored(LSN, 1, 0, m.StoreAnswer.OK, 0, 1)))
+    later = m.Store(replace(copy(0, new), wave=2), 0, 1)
+    asked = [Received(new, later), TimerFired("rebuild")] * 9
+    writes = [each for one in asked for each in donating.core.handle(0, one) if isinstance(each, Persist)]
+    assert [each.change.copy for each in writes] == [later.copy]
+    donating.give(Persisted(writes[0].ticket - 1))
+    donating.give(Persisted(writes[0].ticket))
+    assert len(done(donating.give(TimerFired("rebuild")))) <= 1
+    assert donating.core._tasks == {}
+
+
 def test_with_a_new_plan_copies_are_made_anew_from_the_beginning() -> None:
     donating = Donating(0, copy(0, 3))
     (before,) = sent(donating.learn({3: LOST}, 1))

@@ -273,13 +273,27 @@ def test_a_copy_that_loses_to_what_is_here_or_on_its_way_is_not_written() -> Non
     assert isinstance(early, Persist)
     assert isinstance(late, Persist)
     assert all(shard.handle(0, again) == [] for _ in range(9) for again in (first, second))
-    shard.handle(0, Persisted(early.ticket))
-    told = [each.message for each in shard.handle(0, Persisted(late.ticket)) if isinstance(each, Send)]
+    written = [each for write in (early, late) for each in shard.handle(0, Persisted(write.ticket))]
+    told = [each.message for each in written if isinstance(each, Send)]
     assert [(each.wave, each.answer) for each in told if isinstance(each, m.Stored)] == [
-        (wave, m.StoreAnswer.OK) for wave in (2, 1)
+        (wave, m.StoreAnswer.OK) for wave in (1, 2)
     ]
     assert [type(effect) for effect in shard.handle(0, first)] == [Send]
     assert shard.contents.copies[LSN].wave == 2
+
+
+def test_of_copies_of_which_neither_beats_the_other_each_is_written_once() -> None:
+    """Donors whose own copies name different copysets write different ones, and ask again in turn."""
+    shard = a_shard()
+    asked = [
+        Received(by, m.Store(new_copy(LSN, copyset, b"12345678"), 1)) for by, copyset in ((1, (0, 1)), (2, (0, 2)))
+    ]
+    effects = [each for _ in range(100) for one in asked for each in shard.handle(0, one)]
+    writes = [each for each in effects if isinstance(each, Persist)]
+    assert len(effects) == len(writes) == 2
+    told = [each for write in writes for each in shard.handle(0, Persisted(write.ticket)) if isinstance(each, Send)]
+    assert [each.to for each in told] == [1, 2]
+    assert shard.contents.copies[LSN].copyset == (0, 2)
 
 
 def test_a_copy_that_a_purge_deletes_is_written_again() -> None:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from loghistory import MemorySink, Recorder
 from quorumlog.durations import MILLISECOND, SECOND
+from quorumlog.events import Received
 from quorumlog.faults import Fault
 from quorumlog.read_path import messages as m
 from quorumlog.read_path.client import AppendClient
@@ -165,6 +166,17 @@ def test_a_power_loss_in_the_middle_of_a_step_makes_unsure_what_was_written_befo
     assert stage.shard(0).core.dirty == ([(stored[0], stored[-1])] if effects == 0 else [])
     stage.fault("kill", 0)()
     assert stage.shard(0).core.dirty == []
+
+
+def test_what_waits_for_a_slow_disk_is_written_soon_once_that_is_fast_and_in_order() -> None:
+    stage = Stage(shards=2).append(1)
+    shard = stage.shard(0)
+    shard.slowness = 100.0
+    for esn in range(10, 30):
+        shard.handle(Received(1, m.Store(new_copy(lsn_of(1, esn), (0, 1), b"12345678"), 1)))
+    shard.slowness = 1.0
+    stored = [event["offset"] for event in stage.passes(500).events("copy", node=0)]
+    assert stored[1:] == [lsn_of(1, esn) for esn in range(10, 30)]
 
 
 def test_who_is_slow_reads_slowly() -> None:
@@ -452,6 +464,19 @@ def test_a_drained_shard_is_back_when_it_is_empty_or_at_once_and_only_once() -> 
     before = len(stage.passes(300).words)
     stage.fault("kill", 0)
     assert {word for word, _ in stage.passes(600).words[before:]} == {"rebuild", "done"}
+
+
+def test_nobody_says_of_a_drained_shard_that_was_lost_meanwhile_that_it_is_back_but_itself() -> None:
+    stage = Stage(rebuild_after=300 * MILLISECOND).append(5)
+    stage.shard(1).slowness = 100.0  # a donor is not done
+    over = stage.fault("drain", 0)
+    back = stage.passes(10).fault("wipe", 0)
+    stage.passes(50)
+    back()
+    over()
+    assert [word for word, _ in stage.passes(200).words if word != "done"] == ["drain", "unrecoverable"]
+    stage.shard(1).slowness = 1.0
+    assert [word for word, _ in stage.passes(900).words if word != "done"] == ["drain", "unrecoverable", "acknowledge"]
 
 
 def test_only_so_many_shards_are_wiped_that_new_copies_have_a_place() -> None:

@@ -6,6 +6,7 @@ What a shard stores, what readers hear and deliver, and what sequencers acknowle
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol
 
@@ -131,6 +132,7 @@ class ShardNode(StreamNode):
         self._provisioned = False
         self._written: list[tuple[int, int]] = []  # when, and which LSN
         self._unsure: tuple[int, int] | None = None
+        self._writes: deque[tuple[Callable[[], None], Event]] = deque()
         self._perform |= {
             e.Persist: self._persist,
             e.ReadBatch: self._read_batch,
@@ -150,6 +152,7 @@ class ShardNode(StreamNode):
         if size < self.disk.size(CHANGES):
             self.disk.truncate(CHANGES, size)
         self.open_connections()
+        self._writes.clear()
         locations = self._cluster.locations
         core: ShardCore = self._make_core(Role.SHARD, self.number, locations, changes, self.configuration.shard)
         if self._unsure is not None:
@@ -180,6 +183,22 @@ class ShardNode(StreamNode):
                 del self._written[:-200]
 
         self.write_in_order(write, e.Persisted(effect.ticket))
+
+    def write_in_order(self, write: Callable[[], None], event: Event) -> None:
+        """See `Node.write_in_order`; how long a write takes is decided when it begins, for it may wait for long."""
+        self._writes.append((write, event))
+        if len(self._writes) == 1:
+            self._write_next(self.host.generation)
+
+    def _write_next(self, generation: int) -> None:
+        if generation == self.host.generation and self._writes:
+            self._simulation.after(self.disk_time(), self._written_next, generation)
+
+    def _written_next(self, generation: int) -> None:
+        if generation == self.host.generation:
+            done = self._writes.popleft()
+            self._write_next(generation)
+            self._write(generation, *done)
 
     def _read_batch(self, effect: e.ReadBatch) -> None:
         time = int((self.configuration.read_time + effect.bytes * 10) * self.slowness)

@@ -66,8 +66,12 @@ class Donor(Shipping):
     def _persist(self, change: Change, then: Any) -> None:  # noqa: ANN401 - see ShardCore
         raise NotImplementedError
 
-    def _on_their_way(self, lsn: int | None = None) -> list[Copy]:
+    def _on_their_way(self) -> list[Copy]:
         """The copies that this shard has taken, and that are not durable yet; the last one at an LSN."""
+        raise NotImplementedError
+
+    def _write_of(self, copy: Copy) -> object | None:
+        """The write that is on its way and makes this copy superfluous: of the same one, or of one that beats it."""
         raise NotImplementedError
 
     def _learn_plan(self, learned: StatusesLearned) -> None:
@@ -181,12 +185,10 @@ class Donor(Shipping):
         plan = self._plan
         for shard in sorted(task.steps[0]):
             amended = self._amended(task, shard)
-            if shard == self.number and amended in self._on_their_way(lsn):
-                continue
-            if shard == self.number:
-                self._persist(Change(copy=amended), lambda: self._rebuilt_at(self.number, lsn, plan))
-            else:
+            if shard != self.number:
                 self._effects.append(Send(shard, Store(amended, r.epoch_of(self.released) - 1, plan)))
+            elif self._write_of(amended) is None:
+                self._persist(Change(copy=amended), lambda: self._rebuilt_at(self.number, lsn, plan))
 
     @staticmethod
     def _amended(task: _Task, shard: int) -> Copy:

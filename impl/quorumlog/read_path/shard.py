@@ -78,7 +78,7 @@ class ShardCore(Donor):
         self._sealed = contents.sealed  # what is being made durable included, as in the next two
         self._trim_point, self._last_clean = contents.trim_point, contents.last_clean
         self._waiting: dict[int, _Write] = {}  # by ticket
-        self._writing: dict[int, int] = {}  # by LSN: the ticket of the last copy of it that is on its way
+        self._writing: dict[int, list[int]] = {}  # by LSN: the tickets of the copies of it that are on their way
         self._deleting: dict[int, tuple[int, int]] = {}  # by ticket: from where to where
         self._asked: set[tuple[int, m.Message]] = set()  # by whom and what: to be answered when a change is durable
         self._attempts = dict(contents.attempts)  # and those that are being made durable
@@ -151,7 +151,7 @@ class ShardCore(Donor):
         self._tickets += 1
         self._waiting[self._tickets] = _Write(change, then)
         if change.copy is not None:
-            self._writing[change.copy.lsn] = self._tickets
+            self._writing.setdefault(change.copy.lsn, []).append(self._tickets)
         if change.delete is not None:
             self._deleting[self._tickets] = change.delete
         self._effects.append(Persist(self._tickets, change))
@@ -171,16 +171,25 @@ class ShardCore(Donor):
         write = self._waiting.pop(ticket)
         self._deleting.pop(ticket, None)
         copy = write.change.copy
-        if copy is not None and self._writing[copy.lsn] == ticket:
-            del self._writing[copy.lsn]
+        if copy is not None:
+            self._writing[copy.lsn].remove(ticket)
+            if not self._writing[copy.lsn]:
+                del self._writing[copy.lsn]
         self._apply(write.change)
         write.then()
         self._effects += write.answers
 
-    def _on_their_way(self, lsn: int | None = None) -> list[Copy]:
-        tickets = self._writing.values() if lsn is None else [self._writing[lsn]] if lsn in self._writing else ()
-        copies = [self._waiting[ticket].change.copy for ticket in tickets]
+    def _on_their_way(self) -> list[Copy]:
+        copies = [self._waiting[tickets[-1]].change.copy for tickets in self._writing.values()]
         return [copy for copy in copies if copy is not None]
+
+    def _write_of(self, copy: Copy) -> _Write | None:
+        deleted = max(self._deletes_of(copy.lsn), default=0)
+        writes = (self._waiting[ticket] for ticket in self._writing.get(copy.lsn, ()) if ticket > deleted)
+        return next((write for write in writes if self._stands(write.change.copy, copy)), None)
+
+    def _deletes_of(self, lsn: int) -> list[int]:
+        return [ticket for ticket, (first, last) in self._deleting.items() if first <= lsn <= last]
 
     def _apply(self, change: Change) -> None:
         copy = change.copy
@@ -260,20 +269,17 @@ class ShardCore(Donor):
 
         Whoever waits for a slow disk asks again and again: it would write for ever. Source: read-path.md#written-once.
         """
-        written = self._writing.get(copy.lsn, 0)
-        if any(first <= copy.lsn <= last for each, (first, last) in self._deleting.items() if each > written):
-            return False
-        if written:
-            write = self._waiting[written]
-            if not self._stands(write.change.copy, copy):
-                return False
+        write = self._write_of(copy)
+        if write is not None:
             if stored not in write.answers:
                 write.answers.append(stored)
             return True
-        if self._stands(self.contents.copies.get(copy.lsn), copy):
+        if copy.lsn in self._writing or self._deletes_of(copy.lsn):
+            return False
+        stands = self._stands(self.contents.copies.get(copy.lsn), copy)
+        if stands:
             self._effects.append(stored)
-            return True
-        return False
+        return stands
 
     def _stands(self, held: Copy | None, copy: Copy) -> bool:
         """Whether a copy makes no difference where another one is: it is the same, or loses to it."""

@@ -140,7 +140,7 @@ class ReadPathCluster(Cluster[ReadPathConfiguration, ReadPathNode]):
                 self._down_since[number] = now + self.configuration.rebuild_after
                 self.coordination.append(LogRecord(Word.REBUILD, number))
         log = self.coordination.event_log
-        self._coming_back &= log.leaving
+        self._coming_back &= log.drained  # of one that is lost meanwhile it says so itself
         for number in sorted(self._coming_back):
             word = Word.ABORT if number in log.rebuilt else Word.ACKNOWLEDGE
             self.coordination.append(LogRecord(word, number))
