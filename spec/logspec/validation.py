@@ -8,37 +8,41 @@ from __future__ import annotations
 
 import importlib.metadata
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from loghistory import open_run
 from logspec.errors import SpecError, missing
+from logspec.followers import FollowedTrace, Follower, followers
 from logspec.recording import Trace, read_traces
-from logspec.toolchain import find_toolchain
-from logspec.traces import Followed, follow_traces
+from logspec.toolchain import Toolchain, find_toolchain
+from logspec.traces import MODULE, follow_traces
 
 Say = Callable[[str], None]
 Result = dict[str, Any]
 """stage, item, verdict (holds, violated, undecided), sentence, again (commands), shows (text; may be empty)."""
 
-PROTOCOL = "raft"
-"""The protocol that is specified."""
 RUNS_PER_TRACE = 5
 """One of this many simulated runs is followed in the specification, because that takes much longer."""
 LEAST_TRACES = 7
+MOST_EVENTS = 100_000
+"""With more than that, no further run is followed: minutes of TLC. Runs of some protocols have many."""
 SECONDS = 600.0
 """Limit of one run of TLC."""
 SHOWN = 3
 """Rejected traces that are shown with their event."""
 
 
-def traces(rules: Path | None, seeds: int, say: Say, protocol: str = PROTOCOL) -> Iterator[Result]:
+def traces(rules: Path | None, seeds: int, say: Say, protocol: str) -> Iterator[Result]:
     """Simulate a few runs and follow them in the specification; yield one result per rejected run, or one if all hold.
 
-    A run that the rules break off has no trace; the simulation says so.
+    A run that the rules break off has no trace; the simulation says so. A protocol has a specification if one of
+    `followers` is its, or if its runs are those of replicated logs that `logspec.traces` follows.
     """
-    if protocol != PROTOCOL:
+    folder = protocol.replace("-", "_")
+    used = [each for each in followers() if each.protocol == folder]
+    if not used and MODULE.partition("/")[0] != folder:
         yield _result("traces", "stage", "undecided", f"there is no specification of {protocol} to follow")
         return
     record = _installed("logwitness.runs", "simulate")
@@ -51,10 +55,12 @@ def traces(rules: Path | None, seeds: int, say: Say, protocol: str = PROTOCOL) -
         yield _result("traces", "stage", "undecided", str(problem))
         return
     number = max(LEAST_TRACES, seeds // RUNS_PER_TRACE)
-    read: list[Trace] = []
     made: dict[str, list[str]] = {}
+    read: dict[Follower[Any] | None, list[Any]] = {each: [] for each in used or (None,)}
     with tempfile.TemporaryDirectory(prefix="logwitness-") as directory:
         for seed in range(number):
+            if seed >= LEAST_TRACES and _events(read) > MOST_EVENTS:
+                break
             say(f"{seed} of {number} runs recorded")
             run = Path(directory) / f"seed-{seed}"
             try:
@@ -62,50 +68,67 @@ def traces(rules: Path | None, seeds: int, say: Say, protocol: str = PROTOCOL) -
             except RuntimeError as problem:
                 yield _result("traces", run.name, "undecided", str(problem))
                 continue
-            for trace in read_traces(open_run(run)):
-                trace.name = run.name
-                read.append(trace)
-    say(f"following {sum(len(trace.events) for trace in read)} events of {len(read)} runs")
+            for follower, found in read.items():
+                found += follower.read(open_run(run), run.name) if follower else _logs(run)
+    events = _events(read)
+    say(f"following {events} events of {len(made)} runs")
     try:
-        campaign = follow_traces(read, tools, coverage=False, seconds=SECONDS) if read else None
+        rejected = _rejected(read, tools)
     except SpecError as problem:
         yield _result("traces", "stage", "undecided", str(problem))
         return
-    rejected = [followed for followed in campaign.followed if not followed.accepted] if campaign else []
-    rejected.sort(key=lambda followed: int(followed.trace.name.rpartition("-")[2]))
-    for followed in rejected[:SHOWN]:
-        yield _rejected(followed, made[followed.trace.name])
-    if len(rejected) > SHOWN:
-        names = ", ".join(followed.trace.name for followed in rejected[SHOWN:])
-        yield _result("traces", f"{len(rejected) - SHOWN} more runs", "violated", f"rejected as well: {names}")
-    if campaign and not rejected:
-        sentence = f"{len(read)} runs, {campaign.events} events: the specification allows each"
-        yield _result("traces", "runs", "holds", sentence)
+    first, more = list(rejected)[:SHOWN], list(rejected)[SHOWN:]
+    for name in first:
+        again = [made[name][0], f"logwitness spec trace {made[name][0].rpartition(' ')[2]}"]
+        yield _result("traces", name, "violated", rejected[name], again)
+    if more:
+        yield _result("traces", f"{len(more)} more runs", "violated", f"rejected as well: {', '.join(more)}")
+    if made and not rejected:
+        sentence = f"{len(made)} runs, {events} events: the specification allows each"
+        yield _result("traces", "runs", "holds" if events else "undecided", sentence)
 
 
-def _rejected(followed: Followed, made: list[str]) -> Result:
-    stuck = followed.stuck
-    assert stuck is not None
-    sentence = f"event {stuck.place.seq} is not allowed: {stuck.sentence}"
-    simulate = made[0]
-    directory = simulate.rpartition(" ")[2]
-    again = [simulate, f"logwitness spec trace {directory}"]
-    return _result("traces", followed.trace.name, "violated", sentence, again)
+def _events(read: Mapping[Follower[Any] | None, Sequence[Any]]) -> int:
+    return sum(len(trace.events) for found in read.values() for trace in found)
 
 
-def proofs(rules: Path | None, seeds: int, say: Say, protocol: str = PROTOCOL) -> Iterator[Result]:
+def _logs(run: Path) -> list[Trace]:
+    """The replicated logs of a run, under its name."""
+    found = list(read_traces(open_run(run)))
+    for trace in found:
+        trace.name = run.name
+    return found
+
+
+def _rejected(read: Mapping[Follower[Any] | None, Sequence[Any]], tools: Toolchain) -> dict[str, str]:
+    """By the name of each run that the specification does not allow, in order, the first event that it refuses."""
+    stuck: dict[str, str] = {}
+    for follower, found in read.items():
+        if follower is not None:
+            follower.follow(found, tools, SECONDS)
+            refused: Sequence[FollowedTrace] = [each for each in found if each.stuck is not None]
+            for trace in refused:
+                stuck.setdefault(trace.name, f"not allowed: {trace.stuck}")
+        elif found:
+            for followed in follow_traces(found, tools, coverage=False, seconds=SECONDS).followed:
+                if (at := followed.stuck) is not None:
+                    stuck[followed.trace.name] = f"event {at.place.seq} is not allowed: {at.sentence}"
+    return dict(sorted(stuck.items(), key=lambda item: int(item[0].rpartition("-")[2])))
+
+
+def proofs(rules: Path | None, seeds: int, say: Say, protocol: str) -> Iterator[Result]:
     """Prove the claims about the rules; yield one result per claim. ``seeds`` is not used: a proof covers all runs."""
-    if protocol != PROTOCOL:
-        yield _result("proofs", "stage", "undecided", f"there are no proofs about {protocol}")
-        return
     try:
-        from logspec.proofs import ProofResult, prove
+        from logspec.proofs import PROOFS, ProofResult, prove
         from logspec.proofs.rules import RulesError, installed_rules, load_rules
     except ModuleNotFoundError as problem:
         yield _result("proofs", "stage", "undecided", missing(problem))
         return
+    if all(proof.protocol != protocol for proof in PROOFS.values()):
+        yield _result("proofs", "stage", "undecided", f"there are no proofs about {protocol}")
+        return
     try:
-        chosen = installed_rules() if rules is None else load_rules(rules)
+        chosen = installed_rules(protocol) if rules is None else load_rules(rules, protocol)
     except RulesError as problem:
         yield _result("proofs", "stage", "undecided", str(problem))
         return

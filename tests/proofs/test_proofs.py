@@ -240,7 +240,7 @@ def test_a_rule_that_cannot_be_read_is_not_proved() -> None:
 
 
 def _proof_of(claim: Claim) -> Proof:
-    return Proof("made-up", "none", "for a test", lambda rules, without: {"claim": lambda: claim})
+    return Proof("made-up", "none", "for a test", lambda rules, without: {"claim": lambda: claim}, protocol="raft")
 
 
 def test_unknown_is_a_failure() -> None:
@@ -287,7 +287,7 @@ def test_the_rules_of_the_reference_are_what_is_proved() -> None:
 
 def test_other_rules_of_pull_queries_are_refuted() -> None:
     sloppy = replace(PULL_QUERIES, missed_at_end=lambda previous, missed, end, send: missed)
-    results = prove(None, sloppy, protocol="pull-queries")
+    results = prove(None, sloppy)
     assert {result.name.partition("/")[0] for result in results} == {"status-decision", "routing-filter"}
     wrong = {result.name: result for result in results if not result.ok}
     assert "status-decision/shipped-ends" in wrong

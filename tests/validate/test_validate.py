@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from logspec.proofs import prove
+from logspec.proofs import PROOFS, Proof, ProofResult, prove
 from logspec.validation import proofs, traces
 from quorumlog.hunting.validation import simulation
 from quorumlog.raft.rules import REFERENCE
@@ -100,6 +100,26 @@ def test_the_wrong_change_is_not_proved() -> None:
     (result,) = prove(["visibility/majority/reply"], load_rules(WRONG))
     assert result.answer == "sat"
     assert "replicated-is-held" in result.counterexample
+
+
+@pytest.mark.parametrize("protocol", sorted({proof.protocol for proof in PROOFS.values()}))
+def test_every_protocol_that_is_specified_is_followed_and_proved(
+    protocol: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stages know a protocol by its name, and its rules by what a file of them defines."""
+    rules = tmp_path / "mine.py"
+    rules.write_text(f"from quorumlog.protocol import load\n\nRULES = load({protocol!r}).rules\n")
+    monkeypatch.setattr("logspec.validation.LEAST_TRACES", 1)
+    (followed,) = traces(rules, 1, lambda said: None, protocol)
+    assert (followed["verdict"], followed["item"]) == ("holds", "runs"), followed
+    about = {name for name, proof in PROOFS.items() if proof.protocol == protocol}
+    # Whether it is proved takes long, and has tests of its own.
+    monkeypatch.setattr("logspec.proofs.catalogue.run", lambda proof, *_, **__: [answer_about(proof)])
+    assert {each["item"] for each in proofs(rules, 1, lambda said: None, protocol)} == about
+
+
+def answer_about(proof: Proof) -> ProofResult:
+    return ProofResult(proof.name, "unsat", "unsat", 0.0, proof.source)
 
 
 @pytest.mark.long
@@ -202,7 +222,7 @@ def test_a_run_that_does_not_end_in_time_is_undecided(tmp_path: Path, monkeypatc
 
 def test_traces_that_are_not_followed_in_time_are_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("logspec.validation.SECONDS", 0.1)
-    (result,) = traces(None, 1, lambda said: None)
+    (result,) = traces(None, 1, lambda said: None, "raft")
     assert result["verdict"] == "undecided"
     assert "within 0.1 s" in result["sentence"]
 
@@ -210,7 +230,7 @@ def test_traces_that_are_not_followed_in_time_are_undecided(monkeypatch: pytest.
 def test_a_claim_that_is_not_proved_in_time_is_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
     hurried = lambda names, rules, progress: prove(["raft-safety/grant-vote/logs"], rules, timeout=0.001)  # noqa: E731
     monkeypatch.setattr("logspec.proofs.prove", hurried)
-    (result,) = proofs(None, 1, lambda said: None)
+    (result,) = proofs(None, 1, lambda said: None, "raft")
     assert result["verdict"] == "undecided"
     assert "the solver says" in result["sentence"]
 

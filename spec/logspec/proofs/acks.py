@@ -211,4 +211,5 @@ PROOF = Proof(
         "the state is one that raft-safety allows, and all that it assumes",
         "what a power loss takes was not answered early, as it may be under write caching",
     ),
+    protocol="raft",
 )

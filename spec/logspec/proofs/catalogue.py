@@ -30,19 +30,18 @@ def prove(
     names: Sequence[str] | None = None,
     rules: Rules | None = None,
     *,
-    protocol: str = "raft",
     timeout: float = TIMEOUT,
     progress: Callable[[ProofResult], None] | None = None,
 ) -> list[ProofResult]:
     """Run proofs and return their results, in order.
 
     ``names``: proofs, or claims such as ``raft-safety/reply/logs`` or ``acks/twin``; all if None. ``rules``: what to
-    prove, of this ``protocol``; those of the installed implementation, of every protocol, if None. Twins change the
-    reference's rules, so they are left out when other rules are given and no twin is asked for by name. ``progress``
-    is called with each result as it comes. Raises KeyError for a name that no proof has.
+    prove, of the protocol whose rules have this type; those of the installed implementation, of every protocol, if
+    None. Twins change the reference's rules, so they are left out when other rules are given and no twin is asked for
+    by name. ``progress`` is called with each result as it comes. Raises KeyError for a name that no proof has.
     """
     results: list[ProofResult] = []
-    proofs = {name: proof for name, proof in PROOFS.items() if rules is None or proof.protocol == protocol}
+    proofs = {name: proof for name, proof in PROOFS.items() if rules is None or _is_about(proof, rules)}
     for only in names if names is not None else proofs:
         before = len(results)
         proof = proofs.get(only.split("/")[0])
@@ -56,3 +55,7 @@ def prove(
         if len(results) == before:
             raise KeyError(only)
     return results
+
+
+def _is_about(proof: Proof, rules: Rules) -> bool:
+    return type(rules) is type(installed_rules(proof.protocol))

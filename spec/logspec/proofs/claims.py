@@ -86,7 +86,7 @@ class Proof:
     sizes: Mapping[z3.SortRef, int] = field(default_factory=dict)
     covers: str = ""
     assumes: tuple[str, ...] = ()
-    protocol: str = "raft"
+    protocol: str = field(kw_only=True)
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,8 @@ def _print_results(results: Sequence[ProofResult], verbose: bool) -> None:
         wrong = [result for result in mine if not result.ok]
         seconds = sum(result.seconds for result in mine)
         verdict = "FAILED" if wrong else "proved" if len(mine) > len(twins) else "refuted"
-        click.echo(f"{verdict:8}{name:14}{len(mine) - len(twins):4} claims {len(twins):3} twins {seconds:7.1f} s")
+        counts = f"{_counted(len(mine) - len(twins), 'claim'):>11} {_counted(len(twins), 'twin'):>9}"
+        click.echo(f"{verdict:8}{name:14}{counts} {seconds:7.1f} s")
         for assumed, by in _assumed(mine).items():
             whose = "" if len(by) == len(mine) - len(twins) else f"{', '.join(by)}: "
             click.echo(f"  assumes: {whose}{assumed}")
@@ -126,6 +127,10 @@ def _print_results(results: Sequence[ProofResult], verbose: bool) -> None:
             click.echo(f"  {result.name}: {result.answer}{mark} ({result.seconds:.2f} s)")
             if result.counterexample:
                 click.echo("    " + result.counterexample.replace("\n", "\n    "))
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def _assumed(results: Sequence[ProofResult]) -> dict[str, list[str]]:

@@ -124,4 +124,5 @@ PROOF = Proof(
     SIZES,
     "all N, one term",
     ("one leader and one term; the voters stay the same", "what was flushed survives a power loss"),
+    protocol="raft",
 )

@@ -730,4 +730,5 @@ PROOF = Proof(
     quorums.SIZES,
     "the rule by itself, all N",
     ("that the core calls each rule with what it is made for; tests and the large proofs see to that",),
+    protocol="raft",
 )

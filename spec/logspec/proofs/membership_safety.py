@@ -627,4 +627,5 @@ PROOF = Proof(
     SIZES,
     "all N",
     ASSUMES,
+    protocol="raft",
 )

@@ -399,4 +399,5 @@ PROOF = Proof(
         "acks=all requires a flush, as it does without write caching",
         "steps are those of this proof, which the rules decide",
     ),
+    protocol="raft",
 )

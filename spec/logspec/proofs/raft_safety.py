@@ -492,4 +492,5 @@ PROOF = Proof(
     SIZES,
     "all N",
     ASSUMES,
+    protocol="raft",
 )

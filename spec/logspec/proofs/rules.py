@@ -15,7 +15,7 @@ class RulesError(ValueError):
     """The rules cannot be loaded; ``str()`` is one line with the file and the remedy."""
 
 
-def installed_rules(protocol: str = "raft") -> Rules:
+def installed_rules(protocol: str) -> Rules:
     """Return the rules that the installed implementation of a protocol runs. Raises RulesError if there is none."""
     reference = _entry("reference")
     try:
@@ -24,8 +24,8 @@ def installed_rules(protocol: str = "raft") -> Rules:
         raise RulesError(str(error)) from None
 
 
-def load_rules(path: Path, protocol: str = "raft") -> Rules:
-    """Return the installed rules with those of a Python file in their places.
+def load_rules(path: Path, protocol: str | None = None) -> Rules:
+    """Return the installed rules with those of a Python file in their places; whose they are the file says, if None.
 
     Raises RulesError if the file gives none.
     """

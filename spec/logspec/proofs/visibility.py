@@ -114,4 +114,5 @@ PROOF = Proof(
     SIZES,
     "all N, one term",
     ("one leader and one term; the voters stay the same", "no power is lost"),
+    protocol="raft",
 )

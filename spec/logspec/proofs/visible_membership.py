@@ -50,4 +50,5 @@ PROOF = Proof(
         *membership_safety.ASSUMES[:-1],
         "what visible-safety shows of what nodes show (its claims /commits), which knows of no quorums",
     ),
+    protocol="raft",
 )

@@ -94,4 +94,5 @@ PROOF = Proof(
     SIZES,
     "all N, no power loss",
     ("no power is lost", KNOWN_IS_SHOWN, *ASSUMES),
+    protocol="raft",
 )
