@@ -455,6 +455,14 @@ def test_if_all_are_down_all_send_all_and_nobody_is_listed() -> None:
         reading.did(said)
 
 
+def test_with_efficiency_one_copy_is_asked_for_though_all_are_down() -> None:
+    """Source: read-path.md#rewind."""
+    reading = heard({"settings": {**SINGLE, "guaranteed_delivery_efficiency": True}}, "aX1", "bX1")
+    for said in ("rewind", "version 2", "down ab"):
+        reading.did(said)
+    assert reading.core.single
+
+
 def test_who_may_lack_it_is_listed_before_all_are_asked_for_all() -> None:
     scenario = {"shards": 3, "factor": 2, "settings": SINGLE}
     reading = rewound(heard(scenario, "a:u1-4", "b:g1-4", "c:g1-4"))

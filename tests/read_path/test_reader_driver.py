@@ -28,7 +28,7 @@ from quorumlog.read_path.event_log import LogRecord, Word
 from quorumlog.read_path.events import MetadataRead
 from quorumlog.read_path.internal_log import Activation, Logged, Shown
 from quorumlog.read_path.nodeset import Nodeset
-from quorumlog.read_path.process.calls import MESSAGES, AnyCall, NoteStall, Read, StartReading
+from quorumlog.read_path.process.calls import MESSAGES, AnyCall, NoteStall, PressMemory, Read, StartReading
 from quorumlog.read_path.process.driver import Place
 from quorumlog.read_path.process.internal import FORM, LOG, Internal
 from quorumlog.read_path.process.port import Session
@@ -288,6 +288,17 @@ def test_what_is_held_of_the_log_counts_once_it_was_read_anew(tmp_path: Path) ->
         await until(lambda: [event for event in reading.written("stream_rewind") if event.f == "done"])
         await asyncio.sleep(0.1)
         assert {event.version for event in reading.written("stream_statuses")} == {0}
+
+    play(tmp_path, body, ReaderSettings())
+
+
+def test_memory_is_short_for_a_stream_and_those_that_follow_until_it_is_no_more(tmp_path: Path) -> None:
+    async def body(reading: Reading, ends: list[ShardsEnd]) -> None:
+        short = []
+        for call in (True, StartReading(1, 1, _FIRST, _LAST), StartReading(1, 2, _FIRST, _LAST), False, True):
+            reading.ask(PressMemory(1, call) if isinstance(call, bool) else call)
+            short.append(reading.driver.core is not None and reading.driver.core._pressed)
+        assert short == [False, True, True, False, True]
 
     play(tmp_path, body, ReaderSettings())
 

@@ -216,7 +216,7 @@ async def junk(processes: PathProcesses, node: int) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "faults", ["power,disk,damage", "cut-reader,kill-broker,kill", "power,wipe,cut-reader,kill-leader"]
+    "faults", ["power,disk,damage", "cut-reader,kill-broker,kill,memory", "power,wipe,cut-reader,kill-leader"]
 )
 def test_disks_that_fail_and_readers_that_hear_half_of_the_shards(faults: str, tmp_path: Path) -> None:
     directory = tmp_path / "run"

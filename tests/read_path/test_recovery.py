@@ -14,9 +14,9 @@ from quorumlog.read_path.configuration import SequencerSettings
 from quorumlog.read_path.core import Role
 from quorumlog.read_path.events import SetClean, StatusesLearned
 from quorumlog.read_path.nodeset import Nodeset
-from quorumlog.read_path.records import BRIDGE, DRAINED, HOLE, UNDER_REPLICATED, Copy, new_copy
+from quorumlog.read_path.records import BRIDGE, DRAINED, EPOCH_BEGIN, HOLE, UNDER_REPLICATED, Copy, new_copy
 from quorumlog.read_path.recovery import Recovery
-from quorumlog.read_path.rules import FULLY_AUTHORITATIVE, REFERENCE, UNDERREPLICATION, lsn_of
+from quorumlog.read_path.rules import FULLY_AUTHORITATIVE, REFERENCE, UNDERREPLICATION, esn_of, lsn_of
 
 NODESET = Nodeset({"NODE": 2}, {number: ("", "", "", "", f"N{number}") for number in range(4)})
 ALL_WELL = StatusesLearned(1, dict.fromkeys(NODESET.shards, FULLY_AUTHORITATIVE), 0)
@@ -100,6 +100,42 @@ def test_of_a_sequencers_waves_the_highest_is_stored(first: int) -> None:
     lsn = lsn_of(1, 1)
     waves = [new_copy(lsn, (0, 1), payload, wave=wave) for wave, payload in ((1, b"wave one"), (2, b"wave two"))]
     assert settled(waves[first], waves[1 - first])[lsn].payload == b"wave two"
+
+
+def test_what_loses_to_any_bridge_before_it_becomes_a_hole() -> None:
+    """Also where another bridge, of an earlier run, lies between. Source: read-path.md#recovery-precedence."""
+    bridges = (new_copy(lsn_of(1, esn), (), b"", run=run, flags=HOLE | BRIDGE) for esn, run in ((2, 2), (4, 1)))
+    overwritten, later = (new_copy(lsn_of(1, esn), (0, 1), b"12345678", run=run) for esn, run in ((5, 1), (6, 2)))
+    found = settled(*bridges, overwritten, later)
+    assert {esn_of(lsn): copy.flags for lsn, copy in found.items()} == {
+        **dict.fromkeys((1, 2, 3, 4, 5), HOLE),
+        6: 0,
+        7: HOLE | BRIDGE,
+    }
+
+
+def test_a_recovered_record_is_as_it_was_but_for_what_its_shard_said_of_its_own_copy() -> None:
+    """That it is the first of its epoch stays."""
+    first = new_copy(lsn_of(1, 1), (0, 1), b"12345678", flags=EPOCH_BEGIN | DRAINED)
+    assert settled(first)[first.lsn].flags == EPOCH_BEGIN
+
+
+def test_an_epoch_is_said_to_be_clean_until_the_epoch_store_has_it() -> None:
+    """However often shards were asked before."""
+    recovery = Recovery(1, {1: NODESET}, SequencerSettings(), REFERENCE)
+    recovery.statuses_changed(ALL_WELL)
+    recovery.begin()
+    for shard in NODESET.shards:
+        recovery.received(shard, m.Sealed(1, m.StoreAnswer.OK, 1, {1: 0}))
+    for shard in NODESET.shards:
+        recovery.received(shard, m.DigestAnswer(1, 1, ()))
+    recovery.again()
+    ends = [each for s in NODESET.shards for each in recovery.received(s, m.Cleaned(1, 1, m.StoreAnswer.OK, 1))]
+    assert SetClean(1) in ends
+    assert [SetClean(1) in recovery.again() for _ in range(3)] == [True] * 3
+    assert not recovery.done
+    recovery.clean_set(1)
+    assert recovery.done
 
 
 def test_what_is_damaged_does_not_win() -> None:

@@ -92,6 +92,33 @@ def test_a_copyset_is_kept_until_one_of_it_leaves() -> None:
     assert leaves not in stores(writing.append())
 
 
+def test_a_block_of_so_many_records_has_one_copyset() -> None:
+    """Source: read-path.md#append-waves."""
+    writing = Writing(sticky=4, in_flight=100)
+    copysets = [frozenset(stores(effects)) for effects in (writing.effects, *(writing.append() for _ in range(39)))]
+    blocks = [{*copysets[place : place + 4]} for place in range(0, 40, 4)]
+    assert all(len(block) == 1 for block in blocks)
+    assert len({*copysets}) > 1
+
+
+def test_nothing_is_stored_on_a_shard_that_left_when_nothing_was_under_way() -> None:
+    writing = Writing(sticky=16)
+    kept = {*stores(writing.effects)}
+    writing.stored(1, 1, *kept)
+    statuses = dict.fromkeys(range(4), FULLY_AUTHORITATIVE) | {min(kept): UNAVAILABLE}
+    writing.give(StatusesLearned(1, statuses, 0, frozenset({min(kept)}), frozenset({min(kept)}), plan=1))
+    assert min(kept) not in stores(writing.append())
+
+
+def test_who_was_avoided_is_not_any_more_after_a_while() -> None:
+    writing = Writing(sticky=1, in_flight=100)
+    (refuses, _) = stores(writing.effects)
+    writing.give(Received(refuses, m.Stored(lsn_of(3, 1), 1, 0, m.StoreAnswer.REBUILDING, 0)))
+    for after, avoided in ((writing.core.settings.avoid - 1, True), (writing.core.settings.avoid, False)):
+        later = [writing.core.handle(after, AppendAsked(1, b"12345678")) for _ in range(20)]
+        assert all(refuses not in stores(effects) for effects in later) == avoided
+
+
 def test_who_did_not_store_in_time_or_refused_is_avoided_for_a_while() -> None:
     """Source: read-path.md#append-waves."""
     writing = Writing(sticky=16)

@@ -620,6 +620,14 @@ def test_a_seal_tells_the_largest_known_good_lsn_of_copies_and_releases() -> Non
     assert digest == m.DigestAnswer(1, 1, (), 1, 0, lsn_of(1, 8))
 
 
+def test_what_is_released_of_one_epoch_says_nothing_of_another() -> None:
+    shard = a_shard(Change(last_clean=1))
+    answers(shard, m.Release(2, lsn_of(2, 4)))
+    (sealed,) = answers(shard, m.Seal(4, 1))
+    assert isinstance(sealed, m.Sealed)
+    assert sealed.known_good == {1: 0, 2: lsn_of(2, 4), 3: 0, 4: 0}
+
+
 def known_good(shard: ShardCore) -> int:
     (sealed,) = answers(shard, m.Seal(1, 1))
     assert isinstance(sealed, m.Sealed)

@@ -26,6 +26,7 @@ from quorumlog.read_path.process.calls import (
     AskState,
     Ended,
     NoteStall,
+    PressMemory,
     Read,
     StartReading,
     State,
@@ -72,6 +73,10 @@ class PathClient(NodeClient):
     async def note_stall(self, stream: int, released: int) -> None:
         """Let a reader record where its stream stalls, if it does; `LAST_LSN`: before the last that it has heard of."""
         await self._call(lambda number: NoteStall(number, stream, released))
+
+    async def press_memory(self, short: bool) -> None:
+        """Let memory be short at a reader, or no longer."""
+        await self._call(lambda number: PressMemory(number, short))
 
     async def state(self) -> State:
         """How far the process is that is connected."""

@@ -23,6 +23,7 @@ from quorumlog.simulation.swarm import between
 declare(
     {
         "part": FaultKind("a reader and half of the shards, these among them, do not hear each other"),
+        "little_memory": FaultKind("a reader, by this number, is short of memory: its window shrinks until the end"),
         "kill_broker": FaultKind("SIGKILL of a node that keeps epochs, metadata and events; restarted at once"),
         "drain": FaultKind("the copies of these shards go elsewhere; they may have copies again from the end on"),
         "rot": FaultKind("a copy on each of these shards does not read back as it was written"),

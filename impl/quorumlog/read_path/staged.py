@@ -8,7 +8,9 @@ as an administrator would; one that was drained comes back when the fault ends.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -123,6 +125,7 @@ class PathStage(Stage):
         self._leader, self._brokers = setting.nodes, setting.draw("brokers")
         self._supervisor: asyncio.Task[None] | None = None
         self._lost: set[int] = set()
+        self._pressed = Counter[int]()
 
     async def __aenter__(self) -> Self:
         """Start the group, then the processes; see `Stage`."""
@@ -239,9 +242,11 @@ class PathStage(Stage):
         return True
 
     async def begin_own(self, fault: str, node: int) -> None:
-        """Drain a shard, part a reader from it and other shards of the nodeset, or kill a node of the group."""
+        """Drain a shard, part a reader from it and other shards, press its memory, or kill a node of the group."""
         if fault == "part":
             self.processes.cut(self._parted(node))
+        elif fault == "little_memory":
+            await self._press(self._reader(node), 1)
         elif fault == "kill_broker":
             await self._group.kill_any(self._brokers)
         else:
@@ -251,6 +256,8 @@ class PathStage(Stage):
         """Let a drained shard come back, at once or when it is empty; or the reader hear again."""
         if fault == "part":
             self.processes.mend(self._parted(node))
+        elif fault == "little_memory":
+            await self._press(self._reader(node), -1)
         if fault != "drain":
             return
         states = await self._states(Role.SHARD)
@@ -261,10 +268,24 @@ class PathStage(Stage):
 
     def _parted(self, node: int) -> list[Pair]:
         """A reader, and half of the shards, from a shard on."""
-        readers = self.processes.numbers(Role.READER)
-        reader = readers[node % len(readers)]
+        reader = self._reader(node)
         part = [self._shards[(node + each) % len(self._shards)] for each in range((len(self._shards) + 1) // 2)]
         return [*((reader, shard) for shard in part), *((shard, reader) for shard in part)]
+
+    def _reader(self, number: int) -> int:
+        readers = self.processes.numbers(Role.READER)
+        return readers[number % len(readers)]
+
+    async def _press(self, reader: int, more: int) -> None:
+        """Memory is short at a reader while any such fault goes on."""
+        self._pressed[reader] += more
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                client = await self.processes.client(reader)
+                try:
+                    await client.press_memory(self._pressed[reader] > 0)
+                finally:
+                    client.close()
 
     async def _supervise(self) -> None:
         """Have shards rebuilt that have been down for long."""
@@ -361,12 +382,14 @@ STAGING = Staging(
         "damage",
         "cut",
         "cut-reader",
+        "memory",
         "kill-broker",
     ),
     make=PathStage,
     own={
         "drain": (("drain", "any"),),
         "cut-reader": (("part", "any"),),
+        "memory": (("little_memory", "any"),),
         "kill-broker": (("kill_broker", "any"),),
     },
 )

@@ -48,6 +48,12 @@ class NoteStall(Call, frozen=True):
     released: int
 
 
+class PressMemory(Call, frozen=True):
+    """To a reader: memory is ``short``, or no longer, for this stream and those that follow."""
+
+    short: bool
+
+
 class AskState(Call, frozen=True):
     """To any process: how far it is."""
 
@@ -88,7 +94,7 @@ class State(Answer, frozen=True):
     leaving: tuple[int, ...] = ()
 
 
-AnyCall = AppendRecord | TrimLog | StartReading | Read | NoteStall | AskState
+AnyCall = AppendRecord | TrimLog | StartReading | Read | NoteStall | PressMemory | AskState
 AnyAnswer = Ended | Taken | State
 
 CALLS: Channel[AnyCall] = Channel("call", AnyCall)

@@ -14,7 +14,16 @@ from quorumlog.node.links import CONNECT_SECONDS
 from quorumlog.read_path import events as e
 from quorumlog.read_path import messages as m
 from quorumlog.read_path.core import Role
-from quorumlog.read_path.process.calls import MESSAGES, AnyCall, NoteStall, Read, StartReading, State, Taken
+from quorumlog.read_path.process.calls import (
+    MESSAGES,
+    AnyCall,
+    NoteStall,
+    PressMemory,
+    Read,
+    StartReading,
+    State,
+    Taken,
+)
 from quorumlog.read_path.process.driver import Place, StreamDriver
 from quorumlog.read_path.process.lines import Calling, Line
 from quorumlog.read_path.process.port import Session
@@ -38,6 +47,7 @@ class ReaderDriver(StreamDriver):
         self._hello = Hello(HelloRole.NODE, self.number, place.cluster_key)
         self._calling: dict[int, Calling] = {}
         self._asking: set[asyncio.Task[None]] = set()
+        self._short_of_memory = False
         regions = sorted({location[0] for location in configuration.locations.values()})
         self._region = regions[self.number % len(regions)]
         self._perform |= {
@@ -79,6 +89,10 @@ class ReaderDriver(StreamDriver):
                 if noted is not None:
                     self.noted(noted)
                 self.answer(session, Taken(call.id))
+            case PressMemory(short=short):
+                self._short_of_memory = short
+                self.handle(e.MemoryPressed(short))
+                self.answer(session, Taken(call.id))
             case Read() | NoteStall():
                 self.answer(session, Taken(call.id, ended=True))
             case _:
@@ -96,6 +110,8 @@ class ReaderDriver(StreamDriver):
             region=self._region,
         )
         self.handle(self.internal.held.statuses())
+        if self._short_of_memory:
+            self.handle(e.MemoryPressed(short=True))
         self.handle(Started())
 
     def _end(self) -> None:
