@@ -83,6 +83,15 @@ def test_all_donors_are_done_with_the_newest_plan_those_that_are_drained_too() -
     assert drain.statuses[0] == AUTHORITATIVE_EMPTY
 
 
+def test_who_was_drained_and_is_empty_is_no_donor() -> None:
+    """It has nothing to give, and says nothing."""
+    log = a_log(LogRecord(Word.DRAIN, 0), *(done(donor, 1) for donor in range(4)))
+    assert log.statuses[0] == AUTHORITATIVE_EMPTY
+    assert log.gone(0)
+    log.fold(LogRecord(Word.REBUILD, 1))
+    assert log.donors == (2, 3)
+
+
 def test_one_donor_that_is_not_sure_of_all_is_enough_not_to_be() -> None:
     unsure = LogRecord(Word.DONE, 3, 3, 2, authoritative=False)
     log = a_log(*REBUILDS, done(2, 2), unsure)

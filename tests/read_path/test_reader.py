@@ -93,6 +93,7 @@ def test_who_starts_later_is_told_of_the_window_and_which_start_it_is_for() -> N
 
 
 def test_where_gaps_end_is_looked_for_anew_when_the_window_slides() -> None:
+    assert heard({"settings": {"window": 4}}, "b:g1-5", "a:g1-6").delivered() == "D1-5"
     reading = heard({"settings": {"window": 4}}, "a:g1-6", "b:g1-5")
     assert reading.delivered() == "D1-5"
     for message in ("a:g7-20", "b:g6-20"):
@@ -121,6 +122,12 @@ def test_who_sends_what_it_may_lack_or_what_is_spoiled_may_lack_all_before(unsur
     reading = heard({"shards": 3, "factor": 2}, unsure)
     assert reading.core.state(0) == r.UNDER_REPLICATED
     assert (r.lsn_of(1, 3) in reading.core.buffer.records) == (unsure == "aUNSURE3")
+
+
+def test_a_gap_ends_where_a_shard_no_longer_may_lack_it_also_behind_a_window() -> None:
+    """What it may lack ended beyond the window when it said so (read-path.md#markers)."""
+    said = ("a:u1-6", "a:g7-8", "b:g1-20", "c1,2,3,4", "a:g9-20", "c:g5-20")
+    assert heard({"shards": 3, "settings": {"window": 4}}, *said).delivered() == "1,2,3,4,D5-6,D7-8,D9-20"
 
 
 def test_no_gap_follows_from_answers_newer_than_the_statuses() -> None:
@@ -288,6 +295,19 @@ def test_a_bridge_waits_for_a_grace_period_where_a_stream_begins() -> None:
     assert reading.delivered() == ""
     reading.did("grace")
     assert reading.delivered() == "BRIDGEe2n2-e2n9"
+
+
+def test_a_bridge_waits_for_no_grace_period_elsewhere() -> None:
+    """Source: read-path.md#bridge-skips-grace."""
+    reading = heard({"shards": 4, "factor": 2, "settings": {"in_flight": 32}}, "a1", *(f"{s}:g2-e2n9" for s in "abc"))
+    assert reading.delivered() == "1,BRIDGE2-e2n9"
+
+
+def test_a_bridge_ends_no_further_than_writes_may_be_in_flight() -> None:
+    """Source: read-path.md#gap-bridge."""
+    for last, kind in ((31, "BRIDGE"), (32, "D")):
+        reading = heard({"first": "e2n2", "settings": {"in_flight": 32}}, *(f"{s}:ge2n2-e2n{last}" for s in "ab"))
+        assert reading.delivered() == f"{kind}e2n2-e2n{last}"
 
 
 def test_where_a_stream_begins_a_bridge_leads_to_the_first_record_of_that_epoch_alone() -> None:

@@ -484,6 +484,25 @@ def test_what_is_on_its_way_to_the_disk_at_the_end_is_recorded_in_this_life(tmp_
     play(tmp_path, body)
 
 
+def test_what_no_sync_had_begun_for_is_synced_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(shard: Shard) -> None:
+        synced, sync = list[int](), FileDisk.sync
+
+        def counted(disk: FileDisk, path: str) -> None:
+            synced.append(disk.size(path))
+            sync(disk, path)
+
+        monkeypatch.setattr(FileDisk, "sync", counted)
+        shard.store(1)
+        shard.store(2)
+        size = shard.disk.size(CHANGES)
+        shard.disk.may_sync.release(100)
+        await shard.driver.close()
+        assert synced == [size]
+
+    play(tmp_path, body)
+
+
 def test_a_sync_that_fails_at_the_end_is_said_and_recorded_nowhere(tmp_path: Path) -> None:
     async def body(shard: Shard) -> None:
         shard.store(1)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
+from itertools import combinations
 
 import pytest
 
@@ -14,6 +16,7 @@ from quorumlog.read_path.events import BatchRead, Change, Disconnected, Persist,
 from quorumlog.read_path.records import DRAINED, HOLE, UNDER_REPLICATED, new_copy
 from quorumlog.read_path.rules import esn_of, lsn_of
 from quorumlog.read_path.shard import ShardCore
+from quorumlog.read_path.shipping import in_order
 from quorumlog.read_path.stream import LAST_LSN
 
 READER, SEQUENCER = 8, 9
@@ -198,6 +201,15 @@ def test_who_is_in_the_region_of_the_reader_ships() -> None:
     for number, region, sent in ((0, "R0", "1 2"), (0, "R1", "g1-2"), (1, "R1", "1 2"), (1, None, "1 g2-2")):
         shipping = Shipping(1, 2, copysets=copysets, released=2, number=number)
         assert shipping.start(delivery=delivery(region=region)) == sent
+
+
+def test_a_seed_gives_each_shard_a_share_of_what_is_sent() -> None:
+    """And not all of their copysets to the same ones."""
+    copysets = [*combinations(range(8), 3)]
+    for seed in range(8):
+        first = Counter(in_order(copyset, seed)[0] for copyset in copysets)
+        assert len(first) == 8
+        assert max(first.values()) < len(copysets) / 4
 
 
 def test_all_shards_shuffle_a_copyset_alike_whatever_its_order_and_seeds_differ() -> None:

@@ -71,6 +71,11 @@ def test_the_time_of_a_window_counts_from_when_it_began_for_the_shard() -> None:
     done = detector()
     windows(done, 0, {0: 10, 1: 10, 2: 10})
     assert not done.judge(100 * MS, 1, 0.5)
+    fast = detector()
+    windows(fast, 0, {0: 10, 1: 10, 2: 10})
+    windows(fast, 20 * MS, {0: 10, 1: 10, 2: None})
+    assert not fast.judge(39 * MS, 1, 0.5)
+    assert fast.judge(40 * MS, 1, 0.5)  # what has passed counts, however fast it was before
     anew = detector()
     windows(anew, 0, {0: 10, 1: 10, 2: None})
     anew.forget([2])
