@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import logwitness.checks
+from loghistory import Kind
 from logwitness.checks import all_checks, families, house_families
 from logwitness.checks.contract import Check, Excuse, Family, Setting, Tally, summed
 from logwitness.checks.findings import EVENTS, FIELDS, KernelFold, Node, number, report, show
@@ -62,6 +63,22 @@ def test_a_count_has_the_word_for_its_number() -> None:
     assert worded(sentence, {"holders": 1, "needed": 2}) == "1 voter had it; 2 are needed."
     assert worded(sentence, {"holders": 0, "needed": 1}) == "0 voters had it; 1 is needed."
     assert [listed(names) for names in ([1], [1, 2], [1, 2, 3])] == ["1", "1 and 2", "1, 2 and 3"]
+
+
+def test_nothing_is_decided_by_the_order_of_kinds() -> None:
+    """Codes follow from the order in which kinds are declared: they are equal or not, and in a table or not."""
+    code = "|".join(kind.name for kind in Kind)
+    by_order = re.compile(
+        rf"\bkinds?(?:\[\w+\])? *(?:<|>)|(?:<|>)=? *(?:\w+\.)?kinds?\b(?!\.)|\b(?:{code}) *[<>]|[<>]=? *(?:{code})\b"
+    )
+    modules = sorted(Path(logwitness.checks.__file__).parents[1].rglob("*.py"))
+    found = [
+        (path.name, line)
+        for path in modules
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if by_order.search(line.replace("->", "")) and not line.lstrip().startswith(("#", '"'))
+    ]
+    assert found == []
 
 
 def _reports() -> list[tuple[str, dict[str, object], ast.Call]]:

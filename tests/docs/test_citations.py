@@ -8,7 +8,6 @@ TLA+, YAML, Markdown.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -116,7 +115,7 @@ def test_no_passage_is_empty() -> None:
 
 def built_rules() -> list[Passage]:
     """The passages that say what something has to do, and that are built; headings only group them."""
-    pages = ("raft.md", "history-checks.md", "pull-queries.md")
+    pages = ("raft.md", "history-checks.md", "pull-queries.md", "ghost-batches.md", "read-path.md")
     return [each for each in passages().values() if each.page in pages and not each.level and each.built]
 
 
@@ -124,9 +123,12 @@ def named_by_code() -> set[str]:
     """The citations in code, and the passages that are named like a mutant, an invariant or a scenario."""
     cited = {each for name, text in texts().items() if name.startswith(CODE) for each in citations(text)}
     named = {topic.name for topic in gather().all}
-    scenarios = tomllib.loads((ROOT / "impl/quorumlog/raft/scenarios.toml").read_text(encoding="utf-8"))["scenario"]
-    named |= {f"scenario-{each['number']}" for each in scenarios}
-    named |= {f"scenario-{number}" for number in range(1, 26)}  # of pull queries: tests/pull_queries has each as data
+    for path in [*ROOT.glob("impl/quorumlog/*/scenarios.toml"), *ROOT.glob("tests/*/scenarios.toml")]:
+        page, text = f"{path.parent.name.replace('_', '-')}.md", path.read_text(encoding="utf-8")
+        cited |= {f"{page}#scenario-{number}" for number in re.findall(r"^number = (\d+)", text, re.MULTILINE)}
+    # Some of pull queries are in status.txt beside the others.
+    cited |= {f"pull-queries.md#scenario-{number}" for number in range(1, 26)}
+    cited.add("read-path.md#scenario-29")  # one rule alone, which tests/read_path plays
     return cited | {passage.citation for passage in passages().values() if passage.anchor in named}
 
 
@@ -153,6 +155,32 @@ def test_a_section_ends_at_the_next_heading_of_its_level_or_above() -> None:
         "d": ["four"],
         "e": ["five"],
     }
+
+
+DOCUMENT = re.compile(r"\*\*[^*]+\.?\*\* .+?\..*?<https://[^>]+>", re.DOTALL)
+"""How a document begins: title, author, where it was published, and a public address."""
+
+
+def test_every_document_is_named_with_author_and_address() -> None:
+    """The sections of each begin with its anchor, and code cites a section, or the whole of what it implements."""
+    heads = [each for each in passages().values() if each.page == "documents.md" and each.level == 2]
+    assert len(heads) == 5
+    assert [each.citation for each in heads if not DOCUMENT.match(each.text.strip().split("\n\n")[0])] == []
+    sections = [each for each in passages().values() if each.page == "documents.md" and not each.level]
+    assert [
+        each.anchor for each in sections if not any(each.anchor.startswith(f"{head.anchor}-") for head in heads)
+    ] == []
+    whole = {each.citation for each in heads}
+    cited = {name for name, text in texts().items() if name.startswith(CODE) and whole & {*citations(text)}}
+    assert cited == WHOLE
+
+
+WHOLE = {
+    *(f"impl/quorumlog/raft/{name}.py" for name in ("core", "protocol", "rules")),
+    *("impl/quorumlog/read_path/protocol.py", "impl/quorumlog/read_path/process/calls.py"),
+    *("checker/logwitness/explain/command.py", "spec/raft/FlushedRaft.tla"),
+}
+"""What cites a document as a whole, since it is about all of it; everything else cites a section."""
 
 
 def test_every_section_of_a_document_is_cited() -> None:

@@ -69,7 +69,7 @@ def event_method() -> str:
         "        `loghistory.COLUMNS`. README.md says what each kind carries. An unknown kind is a `ValueError`, an",
         "        unknown column a `TypeError`.",
         "",
-        "        One parameter for each column; whoever has them in a dictionary calls `record`.",
+        "        One parameter for each column, so it is long; whoever has them in a dictionary calls `record`.",
         '        """',
         "        if kind not in _KINDS:",
         "            raise ValueError(f\"unknown kind {kind!r}; the kinds are {', '.join(Kind)}\")",

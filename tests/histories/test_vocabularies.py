@@ -66,6 +66,16 @@ def test_every_event_that_changes_a_log_carries_the_whole_state() -> None:
         assert "visible" in {*REQUIRED[kind], *KINDS[kind].may_carry}
 
 
+OF_WHOM_IT_SAYS_NO_MORE = {"counted", "part", *(END_KINDS)}
+"""Kinds of vocabularies about replicated logs whose events do not carry the state of one, which does not change."""
+
+
+def test_every_kind_of_replicated_logs_carries_the_whole_state_or_changes_nothing() -> None:
+    about = {"elections", "log", "membership", "nodes", "snapshots"}
+    kinds = {kind.word for each in VOCABULARIES if each.name in about for kind in each.kinds}
+    assert kinds - set(map(str, STATE_KINDS)) == set(map(str, OF_WHOM_IT_SAYS_NO_MORE))
+
+
 def test_kinds_are_grouped_by_their_vocabulary_and_carry_their_own_columns_first() -> None:
     assert sorted(END_KINDS) == ["crash", "power_loss", "stop", "storage_error"]
     assert sorted(CLIENT_KINDS) == ["fail", "info", "invoke", "observe", "ok"]

@@ -106,8 +106,10 @@ def test_wheel_is_of_a_platform_and_complete(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as packed:
         worker = packed.getinfo(f"linearizability_checker/{process.WORKER.name}")
         names = packed.namelist()
+        (about,) = (packed.read(name).decode() for name in names if name.endswith(".dist-info/WHEEL"))
         for licence, words in (("go", "The Go Authors"), ("porcupine", "Anish Athalye")):
             assert words in packed.read(f"linearizability_checker/licenses/{licence}.txt").decode()
+    assert "Root-Is-Purelib: false" in about
     assert stat.S_IMODE(worker.external_attr >> 16) & 0o111
     assert not [name for name in names if name.endswith((".go", ".mod", ".sum")) or "tests" in name]
 

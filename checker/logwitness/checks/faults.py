@@ -42,7 +42,7 @@ from .words import Words
 CAUSES = ("wipe", "power_loss", "storage_error", "compaction", "acks", "appended again", "gap")
 """What excuses a fact that breaks a rule: a disk that was emptied; what was not flushed when power went or a flush
 failed; entries that were trimmed or compacted; an acks level that promises less; a value that was appended more than
-once; offsets that hold what no client is seen to append."""
+once; offsets that hold what no client is seen to append. Of compaction: ghost-batches.md#holes-are-excused."""
 
 WIPE, POWER, STORAGE, COMPACTION, ACKS, AGAIN, GAP = range(len(CAUSES))
 

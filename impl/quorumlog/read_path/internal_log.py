@@ -1,4 +1,5 @@
-"""The epoch store, the metadata log and the event log, as records of one log that every process folds in its order.
+"""The epoch store, the metadata log and the event log, as records of one log that every process folds in its order
+(read-path.md#metadata-log-in-raft).
 
 The epoch store is a compare-and-set one (read-path.md#activation): a record that says what comes next counts only if
 that is still so where it lies. The metadata log shows the nodesets of epochs, the event log the statuses of shards.

@@ -197,6 +197,7 @@ class ReaderCore(Rewinding):
         return front is not None and self.rejected == front.lsn
 
     def _deliver_record(self, copy: Copy) -> bool:
+        """Deliver the record at the front, of whatever kind it is (read-path.md#deliver-record)."""
         lsn = copy.lsn
         if copy.flags & BRIDGE:
             epoch = r.epoch_of(lsn)
@@ -232,7 +233,7 @@ class ReaderCore(Rewinding):
     # -- gaps ----------------------------------------------------------------------------------------------------------
 
     def _detect_gap(self) -> bool:
-        """Deliver a gap if the answers allow it (read-path.md#gap-verdict)."""
+        """Deliver a gap if the answers allow it (read-path.md#detect-gap, read-path.md#gap-verdict)."""
         if self.nodeset is not None and not self.shards:
             return self._nobody_to_ask()
         verdict, decision, end = r.NONE, r.WAIT, self._gap_end()

@@ -195,7 +195,7 @@ class Rebuilding:
 def status_in_rebuilding(rebuilding: Rebuilding) -> int:
     """Return the status of a shard that is being rebuilt or has been; without an event it is FULLY_AUTHORITATIVE.
 
-    Source: read-path.md#status-of-events.
+    Source: read-path.md#status-of-events, read-path.md#down-is-not-unavailable.
     """
     if rebuilding.done and (rebuilding.authoritatively or rebuilding.accepted):
         return AUTHORITATIVE_EMPTY
@@ -319,7 +319,7 @@ def ships(me: int, down: Sequence[bool], local: Sequence[bool], factor: int) -> 
     ``me``: its place in the copyset, NOWHERE if it is not there; ``down``: which members the reader listed; ``local``:
     which are in the reader's region, with local SCD, else none; ``factor``: R.
 
-    Source: read-path.md#scd-filter, documents.md#read-path-single-copy-delivery.
+    Source: read-path.md#scd-filter, read-path.md#shuffle-then-skip, documents.md#read-path-single-copy-delivery.
     """
     before = range(len(down) if me == NOWHERE else me)
     if any(local[place] and (place == me or not down[place]) for place in range(len(down))):

@@ -90,7 +90,8 @@ class ReadPathConfiguration(ClusterConfiguration, frozen=True, kw_only=True):
     ``rebuild_after``: for so long a shard is down before it is rebuilt; ``loses``: more shards may be wiped than the
     property allows for; ``event_log_lag``: how late a reader may learn of the event log, and
     ``first_event_log_lag``: how long after its beginning it may read that at first; ``application``: how often a
-    reader's application takes what is ready.
+    reader's application takes what is ready; ``dirty``: for how long before an unclean stop a shard is not sure what it
+    wrote (read-path.md#nothing-dirty-is-lost).
     """
 
     nodes: int = 10

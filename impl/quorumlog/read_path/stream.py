@@ -232,10 +232,10 @@ class Stream:
             return
         if lsn >= self.position:
             self.buffer.put(copy)
-        self._leaves(shard)
+        self._leaves(shard)  # read-path.md#leaves-list-at-record
 
     def _shard_gap(self, shard: int, each: ShardState, gap: ShardGap) -> None:
-        if gap.kind is GapKind.TRIM:
+        if gap.kind is GapKind.TRIM:  # one that is late does no more than this (read-path.md#late-gaps)
             self.trim_point = max(self.trim_point, gap.last)
         if gap.last >= each.next:
             self._passed(each, gap.last, under_replicated=gap.kind is GapKind.UNDER_REPLICATED)

@@ -14,7 +14,8 @@ itself; ``size`` counts the whole batch, header included. A region of zeros, whi
 is not a batch: its size is too small.
 
 A ghost is a batch that travels and is never stored: it stands for offsets that compaction took out of a log, and has
-limits of its own (ghost-batches.md#ghost-kind, ghost-batches.md#ghost-size).
+limits of its own (ghost-batches.md#ghost-kind, ghost-batches.md#ghost-size); it is a header alone
+(ghost-batches.md#ghost-bytes).
 
 Sources: documents.md#raft-recovery-follower (append_entries carries record batches), raft.md#replication,
 ghost-batches.md#superseded (a key belongs to a batch).
