@@ -86,7 +86,7 @@ def prelude(model: Model, models: Mapping[str, Model], first: Step, check: Calla
     ``check`` runs TLC on a model that leads there. Empty for a model that begins with an empty cluster, and for one
     whose start no model reaches. The states that TLC finds differ by the names of the nodes, which are interchangeable;
     they are renamed. What the way there has no variable for, such as the reads of ``MCReads``, is empty in the
-    beginning.
+    beginning. Raises SpecError if TLC finds no such behaviour.
     """
     if model.reached_by is None:
         return []

@@ -11,7 +11,7 @@ from logspec.errors import SpecError
 def spec_directory() -> Path:
     """Return the directory with a folder of TLA+ modules for each protocol: of the wheel, else of the checkout.
 
-    In this order: beside an installed logspec are the packages of others.
+    In this order: beside an installed logspec are the packages of others. Raises SpecError if neither is there.
     """
     here = Path(__file__).resolve().parent
     for candidate in (here / "modules", here.parent):

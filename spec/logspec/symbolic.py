@@ -128,7 +128,7 @@ class Executor:
         return left == right
 
     def choose(self, condition: Value, then: Value, otherwise: Value) -> Value:
-        """Return ``then if condition else otherwise``."""
+        """Return ``then if condition else otherwise``. Raises ValueError for lists of different lengths."""
         if isinstance(condition, bool):
             return then if condition else otherwise
         if isinstance(then, (list, tuple)) and isinstance(otherwise, (list, tuple)):

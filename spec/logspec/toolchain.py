@@ -81,7 +81,10 @@ def class_archive(jar: Path) -> Path:
 
 
 def find_toolchain(jar: str | None = None, version: str | None = None) -> Toolchain:
-    """Return a Java and a TLC. ``jar`` is the user's own; ``version`` asks for one of ``VERSIONS``."""
+    """Return a Java and a TLC. ``jar`` is the user's own; ``version`` asks for one of ``VERSIONS``.
+
+    Raises SpecError, in one line, if one of them is missing or too old.
+    """
     java = find_java()
     named = jar or (None if version else os.environ.get(JAR_VARIABLE))
     if named:

@@ -89,6 +89,38 @@ def test_functions_are_short_or_say_why_and_are_described(package: str) -> None:
     assert not hasty, hasty
 
 
+NOT_FOR_CALLERS = {"AssertionError", "NotImplementedError", "RuntimeError", "SystemExit", "TimeoutError"}
+SAYS_WHAT_IT_RAISES = re.compile(r"[Rr]aise|[Rr]efuse|Error|Failed|^See `", re.MULTILINE)
+
+
+def _raised(function: Function) -> set[str]:
+    """The exceptions that a function makes and does not catch itself."""
+    caught = {
+        id(each)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Try)
+        for part in node.body
+        for each in ast.walk(part)
+    }
+    made = [node.exc for node in ast.walk(function) if isinstance(node, ast.Raise) and id(node) not in caught]
+    named = [each.func if isinstance(each, ast.Call) else each for each in made]
+    return {each.id for each in named if isinstance(each, ast.Name) and each.id[0].isupper()} - NOT_FOR_CALLERS
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_public_functions_say_what_they_raise(package: str) -> None:
+    silent = []
+    for path, _, tree in _modules(package):
+        for function, owner in _defined(tree):
+            if isinstance(function, ast.ClassDef) or function.name.startswith("_"):
+                continue
+            said = ast.get_docstring(function) or ""
+            public = said and not (owner is not None and owner.name.startswith("_"))
+            if public and not SAYS_WHAT_IT_RAISES.search(said) and _raised(function):
+                silent.append(f"{path.relative_to(ROOT)}:{function.lineno}: {function.name}")
+    assert silent == []
+
+
 REPLACED = {
     *("told", "judging", "ahead", "one_after_another", "many_operations", "pieces", "ending", "intake", "trial"),
     *("disturb", "disturbance", "disturbances", "trials"),

@@ -126,7 +126,10 @@ def show(found: Findings, seq: int) -> None:
 
 
 def number(checks: list[Check], check: Check) -> int:
-    """Add a check to those of a kernel; the kernel knows it by the number returned, its place among them."""
+    """Add a check to those of a kernel; the kernel knows it by the number returned, its place among them.
+
+    Raises ValueError for a check without a named tuple of fields.
+    """
     if check.fields is None or not 1 <= len(get_type_hints(check.fields)) <= FIELDS:
         raise ValueError(f"{check.id}: a kernel reports a named tuple of 1 to {FIELDS} fields")
     checks.append(check)

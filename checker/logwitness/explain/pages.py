@@ -57,7 +57,7 @@ class Passage:
 
 
 def pages_directory() -> Path:
-    """The directory of the pages: of the checkout, else of the installed wheel."""
+    """The directory of the pages: of the checkout, else of the installed wheel. A HistoryError if neither has them."""
     here = Path(__file__).resolve().parent
     for candidate in (here.parents[2] / "docs" / "rules", here / "rules"):
         if (candidate / DOCUMENTS).is_file():

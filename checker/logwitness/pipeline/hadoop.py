@@ -136,7 +136,7 @@ class Shell:
         return problems
 
     def put(self, directory: Path, target: str, scratch: Path) -> None:
-        """Bring a directory into another one, under its own name."""
+        """Bring a directory into another one, under its own name. Raises OSError."""
         done = subprocess.run(
             self._command(scratch, "-put", str(directory), target), capture_output=True, text=True, check=False
         )
@@ -298,7 +298,7 @@ class HadoopFiles(HadoopPlace):
 
     @_telling
     def move(self, names: Sequence[tuple[str, str]]) -> None:
-        """Rename files; one that has been moved already is left alone."""
+        """Rename files; one that has been moved already is left alone. Raises FileNotFoundError if neither is there."""
         for old, new in names:
             if self._system.exists(self._path(old)):
                 self._system.mkdirs(self._path(str(PurePosixPath(new).parent)))

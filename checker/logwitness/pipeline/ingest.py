@@ -96,7 +96,7 @@ class Large:
 
     @contextmanager
     def events(self) -> Iterator[Path]:
-        """A file of this machine with the events."""
+        """A file of this machine with the events. Raises HistoryError if it cannot be fetched."""
         if not is_remote(self.file):
             yield Path(self.file)
             return

@@ -93,7 +93,7 @@ class LogStage(Stage):
         await self.processes.__aexit__(kind, *error)
 
     async def begin(self) -> None:
-        """Wait for the first leader of each group."""
+        """Wait for the first leader of each group. Raises `ClusterError` if it takes too long."""
         deadline = asyncio.get_running_loop().time() + _LEADER_SECONDS
         for group in self._groups:
             while not any(state is not None and state.role == "leader" for state in await self._states(group)):

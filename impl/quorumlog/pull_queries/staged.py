@@ -120,7 +120,7 @@ class PullStage(Stage):
             await self._groups.__aexit__(kind, *error)
 
     async def begin(self) -> None:
-        """Wait until every server answers a scan."""
+        """Wait until every server answers a scan. Raises `ClusterError` if it takes too long."""
         deadline = asyncio.get_running_loop().time() + _READY_SECONDS
         for place in self.processes.public:
             while not await self._answers(place):

@@ -154,7 +154,7 @@ class PathStage(Stage):
             await self._group.__aexit__(kind, *error)
 
     async def begin(self) -> None:
-        """Wait until a record is appended."""
+        """Wait until a record is appended. Raises `ClusterError` if it takes too long."""
         writer = Appender(self.processes, self._register, self.options.load, random.Random(0))
         deadline = asyncio.get_running_loop().time() + _READY_SECONDS
         try:

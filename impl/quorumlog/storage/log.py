@@ -366,7 +366,8 @@ class Log:
         """Discard the whole log, durably, and continue at `start`.
 
         `term_before` is the term of the entry before `start`, -1 if there is none. For a follower whose
-        leader no longer has what comes next. If interrupted, it is finished when the log is next opened.
+        leader no longer has what comes next. If interrupted, it is finished when the log is next opened. Raises
+        OffsetOutOfRange.
         """
         self._check_usable()
         if start < 0 or term_before < -1:

@@ -73,7 +73,7 @@ class PowerDisk(FileDisk):
             os.write(self._journal, len(line).to_bytes(_LENGTH_BYTES, "big") + line)
 
     def spend_failure(self, path: str) -> None:
-        """Fail if it is this sync that is to fail; may be called by any thread."""
+        """Raise FlushFailed if it is this sync that is to fail; may be called by any thread."""
         with self._writing:
             before = _syncs_before_failure(self._beside)
             if before is None:

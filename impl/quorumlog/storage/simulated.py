@@ -189,7 +189,7 @@ class SimulatedDisk:
         self._flipped = left
 
     def spend_failure(self, path: str) -> None:
-        """Fail, once, if `fail_next_sync` asks for it. Called by this module's sync points."""
+        """Raise FlushFailed, once, if `fail_next_sync` asks for it. Called by this module's sync points."""
         if not self.fail_next_sync:
             return
         if self.syncs_before_failure:

@@ -169,7 +169,7 @@ class Columns:
     output: list[Value | list[Value]] = field(default_factory=list)
 
     def add(self, operations: Sequence[Operation], place: str = "") -> None:
-        """Take one more history. ``place`` says which one it is in an error."""
+        """Take one more history. Raises ValueError for what is none, which ``place`` names."""
         forms = _FORMS[self.model.name]
         for position, operation in enumerate(operations):
             try:
@@ -249,7 +249,10 @@ def _form(arguments: object, forms: dict[str, _Form]) -> _Form:
 
 
 def operations_of(events: Sequence[Call | Return]) -> tuple[list[Operation], list[int]]:
-    """A history of events as operations and their ids; calls that never return have an unknown outcome."""
+    """A history of events as operations and their ids; calls that never return have an unknown outcome.
+
+    Raises ValueError, in one line with the event, for what is no history.
+    """
 
     def unfit(problem: str) -> NoReturn:
         raise ValueError(f"event {position}: {problem}")
