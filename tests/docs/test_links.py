@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from logwitness.explain.pages import read_page
+from quorumlog.protocol import every
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -51,6 +52,13 @@ def anchors(name: str, text: str) -> frozenset[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page: Path) -> None:
     assert list(broken(page, page.read_text(encoding="utf-8"))) == []
+
+
+def test_the_page_of_mutants_has_them_all() -> None:
+    """It is made by `make mutants`, which hunts them."""
+    page = (ROOT / "docs" / "mutants.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"^\| \[([\w-]+)\]\(rules/", page, re.MULTILINE))
+    assert shown == {mutant for protocol in every() for mutant in protocol.mutants}
 
 
 @pytest.mark.parametrize("target", ["no-such.md", "ci.md#no-such-heading", "#no-such-heading", "../docs/none/ci.md"])

@@ -98,6 +98,23 @@ def test_no_module_of_ours_is_loaded_by_a_name_in_a_string() -> None:
     assert [(path, package) for path, package in found if f"/{package}/" not in path] == []
 
 
+@pytest.mark.parametrize(
+    ("foreign", "room"),
+    [
+        ("pyspark", "checker/logwitness/pipeline/"),
+        ("linearizability_checker", "checker/logwitness/models/"),
+        ("z3", "spec/logspec/"),
+        ("numba", "checker/logwitness/checks/"),
+    ],
+)
+def test_what_an_extra_brings_is_imported_in_one_room(foreign: str, room: str) -> None:
+    """Also in a function, and by a package that has no contract about it."""
+    imported = re.compile(rf"^\s*(?:from|import) {foreign}\b", re.MULTILINE)
+    found = {path for path, text in texts().items() if imported.search(text)}
+    own = PACKAGES.get(foreign, room)
+    assert {path for path in found if not path.startswith((room, f"{own}/"))} == set()
+
+
 MEANT = {
     "impl/quorumlog/node/configuration.py": "which protocol is meant where nothing says which",
     "impl/quorumlog/cluster/groups.py": "Raft groups, on which other protocols build",
