@@ -32,7 +32,7 @@ from quorumlog.read_path.events import (
 from quorumlog.read_path.nodes import CHANGES, ReaderNode, SequencerNode, ShardNode
 from quorumlog.read_path.nodeset import Nodeset
 from quorumlog.read_path.recording import heard
-from quorumlog.read_path.records import compressed, new_copy
+from quorumlog.read_path.records import HOLE, Copy, compressed, new_copy
 from quorumlog.read_path.rules import NOWHERE, lsn_of
 from quorumlog.read_path.settings import SETTINGS, ReadPathConfiguration, ReadPathWorkload
 from quorumlog.read_path.simulated import ReadPathCluster
@@ -211,6 +211,17 @@ def test_a_hole_rots_too_and_is_read_elsewhere() -> None:
     (damaged,) = stage.events("stream_heard", f="damaged")
     assert (damaged["peer"], damaged["record"], damaged["offset"]) == (0, "bridge", lsn_of(1, 3))
     assert stage.events("stream_gap", op=damaged["op"], f="bridge", offset=lsn_of(1, 3))
+
+
+@pytest.mark.parametrize(
+    "copy", [new_copy(lsn_of(1, 1), (0,), b"12345678"), new_copy(lsn_of(1, 1), (0,), b"", flags=HOLE)]
+)
+def test_what_is_rotten_stays_so_when_it_rots_again(copy: Copy) -> None:
+    shard = Stage().shard(0)
+    shard.core.contents.copies[copy.lsn] = copy
+    for _ in range(3):
+        shard.rot(lambda lsns: lsns[0])
+        assert not shard.core.contents.copies[copy.lsn].intact
 
 
 def test_on_a_shard_that_has_nothing_nothing_rots() -> None:

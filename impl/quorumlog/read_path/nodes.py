@@ -212,10 +212,10 @@ class ShardNode(StreamNode):
         super()._send(effect)
 
     def rot(self, draw: Callable[[Sequence[int]], int]) -> None:
-        """One copy does not read back as it was written: its payload, or what else there is of a hole."""
+        """One copy does not read back as it was written, for good: its payload, or what else there is of a hole."""
         copies = self.core.contents.copies
-        if copies:
-            copy = copies[draw(sorted(copies))]
+        copy = copies[draw(sorted(copies))] if copies else None
+        if copy is not None and copy.intact:
             spoilt = copy.payload[:1] + bytes([copy.payload[1] ^ 0xFF]) + copy.payload[2:] if copy.payload else b"?"
             copies[copy.lsn] = with_payload(copy, spoilt)
 
