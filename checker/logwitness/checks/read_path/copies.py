@@ -56,6 +56,7 @@ NOT_LOST = Check(
         "loss": "Stream {op} has a hole over {lsn}, where {value} was acknowledged, which is a loss.",
     },
     kinds=(Kind.NODESET, Kind.COPY, Kind.ACKNOWLEDGE),
+    explained_by=frozenset({Kind.TRIM_POINT}),
     columns=("op", "offset", "value"),
 )
 NOT_HIDDEN = Check(
@@ -69,7 +70,7 @@ NOT_HIDDEN = Check(
         "loss": "Stream {op} has a bridge over {lsn}, where {value} was acknowledged, which is a loss.",
     },
     kinds=(Kind.NODESET, Kind.COPY, Kind.ACKNOWLEDGE, Kind.STREAM_GAP),
-    explained_by=frozenset({Kind.INVOKE}),
+    explained_by=frozenset({Kind.INVOKE, Kind.TRIM_POINT}),
     columns=("op", "offset", "value"),
 )
 AGREE = Check(
@@ -95,6 +96,7 @@ AGREE = Check(
         "released": "Node {node} released {lsn} although epoch {epoch} was not recovered.",
     },
     kinds=(Kind.RECOVER,),
+    explained_by=frozenset({Kind.TRIM_POINT}),
     columns=("node", "offset", "record"),
 )
 REBUILT = Check(

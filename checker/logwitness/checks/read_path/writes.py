@@ -46,6 +46,7 @@ SETTLES = Check(
         "open": "Run {run} recovered epoch {epoch} up to {lsn} without a bridge, although it had read an f-majority.",
     },
     kinds=(Kind.COPY, Kind.SEAL, Kind.RECOVER),
+    explained_by=frozenset({Kind.TRIM_POINT}),
     columns=("node", "offset", "last_offset", "record", "recovery", "shards"),
     looks_back=True,
 )
