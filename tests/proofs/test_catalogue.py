@@ -11,6 +11,8 @@ from click.testing import CliRunner
 from logspec.catalogue import CELLS, Cell, Known, Lack, catalogue, problems, read_catalogue, render
 from logspec.errors import SpecError
 from logspec.models import described
+from logspec.proofs import PROOFS, Proof
+from logspec.proofs.rules import installed_rules
 from logwitness.checks import all_checks
 from quorumlog.protocol import every
 
@@ -123,6 +125,12 @@ def test_a_wrong_anomaly_is_a_problem(checks: tuple[str, ...], said: str) -> Non
     whole = read_catalogue()
     found = problems(replace(whole, anomalies={**whole.anomalies, "acked-survives": checks}), known())
     assert said in list(found)
+
+
+@pytest.mark.parametrize("proof", PROOFS.values(), ids=PROOFS)
+def test_every_twin_breaks_a_claim_that_there_is(proof: Proof) -> None:
+    claims = proof.claims(installed_rules(proof.protocol), frozenset())
+    assert [twin.name for twin in proof.twins if twin.breaks not in claims] == []
 
 
 def test_the_page_is_made_of_the_catalogue() -> None:

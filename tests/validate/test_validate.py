@@ -15,6 +15,7 @@ import pytest
 
 from logspec.proofs import PROOFS, Proof, ProofResult, prove
 from logspec.validation import proofs, traces
+from quorumlog.hunting.campaign import protocol as meant
 from quorumlog.hunting.validation import simulation
 from quorumlog.raft.rules import REFERENCE
 from quorumlog.rules_file import RulesFileError, load_rules
@@ -116,6 +117,13 @@ def test_every_protocol_that_is_specified_is_followed_and_proved(
     # Whether it is proved takes long, and has tests of its own.
     monkeypatch.setattr("logspec.proofs.catalogue.run", lambda proof, *_, **__: [answer_about(proof)])
     assert {each["item"] for each in proofs(rules, 1, lambda said: None, protocol)} == about
+
+
+def test_rules_are_those_of_the_protocol_that_is_named(coarse: Path) -> None:
+    """What names a protocol and gives rules of another one is refused; what names none says it by its rules."""
+    assert meant(None, rules=coarse) == meant("raft", rules=coarse) == "raft"
+    with pytest.raises(RulesFileError, match="may_commit is not a rule"):
+        meant("pull-queries", rules=coarse)
 
 
 def answer_about(proof: Proof) -> ProofResult:
