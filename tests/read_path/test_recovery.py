@@ -102,6 +102,23 @@ def test_of_a_sequencers_waves_the_highest_is_stored(first: int) -> None:
     assert settled(waves[first], waves[1 - first])[lsn].payload == b"wave two"
 
 
+@pytest.mark.parametrize("lost", [(), (2, 3)])
+def test_nothing_is_written_that_is_known_to_be_good(lost: tuple[int, ...]) -> None:
+    """A digest says so after another one was sent with what comes before (read-path.md#recovery-bridge)."""
+    recovery = Recovery(1, {1: NODESET}, SequencerSettings(), REFERENCE)
+    statuses = dict.fromkeys(NODESET.shards, FULLY_AUTHORITATIVE) | dict.fromkeys(lost, UNDERREPLICATION)
+    recovery.statuses_changed(StatusesLearned(1, statuses, 0, frozenset(lost)))
+    recovery.begin()
+    here = [shard for shard in NODESET.shards if shard not in lost]
+    for shard in here:
+        recovery.received(shard, m.Sealed(1, m.StoreAnswer.OK, 1, {1: 0}))
+    copies = tuple(new_copy(lsn_of(1, esn), (0, 1), b"12345678") for esn in (1, 2, 3))
+    effects = [
+        each for s in here for each in recovery.received(s, m.DigestAnswer(1, 1, copies, 1, 0, copies[s % 2].lsn))
+    ]
+    assert stores(effects) == {lsn_of(1, 3)} | (set() if lost else {lsn_of(1, 4)})
+
+
 def test_what_loses_to_any_bridge_before_it_becomes_a_hole() -> None:
     """Also where another bridge, of an earlier run, lies between. Source: read-path.md#recovery-precedence."""
     bridges = (new_copy(lsn_of(1, esn), (), b"", run=run, flags=HOLE | BRIDGE) for esn, run in ((2, 2), (4, 1)))

@@ -254,12 +254,16 @@ class Recovery:
         self._ask()
 
     def _winners(self) -> dict[int, Copy]:
-        """Of each LSN the copy that wins (read-path.md#recovery-precedence)."""
+        """Of each LSN above the last known good one the copy that wins (read-path.md#recovery-precedence)."""
         found: dict[int, Copy] = {}
         for copies in self._epoch.digests.values():
             for copy in copies:
                 held = found.get(copy.lsn)
-                if copy.intact and (held is None or self.rules.beats(copy.run, copy.wave, held.run, held.wave)):
+                if (
+                    copy.lsn > self._epoch.lng
+                    and copy.intact
+                    and (held is None or self.rules.beats(copy.run, copy.wave, held.run, held.wave))
+                ):
                     found[copy.lsn] = copy
         return found
 
