@@ -69,10 +69,7 @@ class LogIndex:
         self.dirty = last
 
     def truncate(self, offset: int) -> None:
-        """Remove everything from ``offset`` on; the batch that holds it goes as a whole, and its gap.
-
-        Raises ValueError for an offset before the log.
-        """
+        """Remove all from ``offset`` on, its batch as a whole, with its gap. Raises ValueError before the log."""
         if offset > self.dirty:
             return
         keep = bisect_right(self._bases, offset) - 1
@@ -156,10 +153,7 @@ class LogIndex:
         return self._bases[following] - 1 if following < len(self._bases) else self.dirty
 
     def batch_base(self, offset: int) -> int:
-        """Return the first offset of the batch that holds ``offset``, or whose gap does.
-
-        Raises ValueError for an offset outside the log.
-        """
+        """Return the first offset of the batch that holds ``offset``, or has it in its gap. Raises ValueError."""
         if not self.start <= offset <= self.dirty:
             raise ValueError(f"offset {offset} is outside the log {self.start}..{self.dirty}")
         return self._bases[bisect_right(self._bases, offset) - 1]
