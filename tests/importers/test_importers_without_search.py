@@ -218,3 +218,33 @@ def test_a_long_history_of_a_queue_is_decided(tmp_path: Path) -> None:
     verdict = check_model(open_run(path), model_of(open_run(path)))
     assert verdict.exit_status == 1
     assert "was enqueued after" in verdict.checks[0].violations[0].sentence
+
+
+@pytest.mark.parametrize(
+    ("answers", "verdict"),
+    [
+        ("1 2 3", "holds"),  # each repeats what was added
+        ("1 9 3", "undecided"),  # which of them was it?
+        ("1 nil true", "holds"),
+        ("7 8 9", "holds"),  # numbers of its own
+        ("1 9 nil", "undecided"),
+    ],
+)
+@pytest.mark.parametrize(("f", "asks"), [("add", "read"), ("enqueue", "drain")])
+def test_an_answer_that_repeats_another_value_is_doubted(
+    tmp_path: Path, f: str, asks: str, answers: str, verdict: str
+) -> None:
+    lines = []
+    for value, answer in enumerate(answers.split(), 1):
+        lines += [_line("invoke", 1, f, value), _line("ok", 1, f, answer)]
+    lines += [_line("invoke", 2, asks, "nil"), _line("ok", 2, asks, "[1 2 3]")]
+    path = tmp_path / "history.edn"
+    path.write_text("".join(lines))
+    (found,) = check_model(open_run(path), model_of(open_run(path))).checks
+    assert found.verdict == verdict
+    if verdict == "undecided":
+        assert found.reason == f"1 answer to {f} (seq 3) repeats another value than was asked for"
+    # What no order explains stays violated.
+    path.write_text("".join(lines).replace("[1 2 3]", "[1 1 2 3]"))
+    (found,) = check_model(open_run(path), model_of(open_run(path))).checks
+    assert found.verdict == "violated"

@@ -22,7 +22,7 @@ from loghistory import HistoryError, Kind
 from loghistory.errors import quote
 from loghistory.importers.values import log_name
 
-from ..checks.contract import Check, Outcome, Violation, outcome
+from ..checks.contract import Check, Outcome, Verdict, Violation, outcome
 from .choice import Model
 from .operations import FAILED, UNKNOWN, Input, Operation, Output, Value
 from .rounds import in_rounds
@@ -37,7 +37,7 @@ LINEARIZABLE: Check = Check(
     id="linearizable",
     rule="Operations on registers, key-value stores, sets and queues take effect one after the other, each between its "
     "invocation and its completion, and answer accordingly.",
-    source=("history-checks.md#porcupine-as-the-search-engine",),
+    source=("history-checks.md#porcupine-as-the-search-engine", "history-checks.md#another-value-answered"),
     fact="an operation of a client",
     sentence={
         "operations": "No order of the {count:operation|operations}{where} explains every answer: {reason}.",
@@ -64,6 +64,9 @@ _KNOWN: dict[Model, Mapping[str, str]] = {
     Model.QUEUE: {"enqueue": "enqueue", "dequeue": "dequeue", "drain": "drain"},
     Model.UNKNOWN: {},
 }
+_REPEATED = frozenset({"add", "remove", "enqueue"})
+"""What these answer is the value that they were asked for, or something else about it, such as a number of the job."""
+_YES_OR_NO = frozenset({"null", "true", "false"})
 _ASKS = frozenset({"read", "get", "contains", "dequeue", "drain"})
 _MICRO_OPERATIONS = re.compile(r'\[\[":?(?:r|w|read|write|append)",')
 """How the JSON of a transaction over registers begins."""
@@ -152,6 +155,8 @@ class LinearizableHistory:
         self._ended: list[_Ended] = []
         self._parts: dict[str | None, _Part] = {}
         self._foreign: Counter[str] = Counter()
+        self._repeated: set[str] = set()
+        self._others: dict[str, list[int]] = {}  # by name: the events that answer another value
         self._count = 0
         self._drawn: set[Path] = set()
         self.notes: list[str] = []
@@ -184,6 +189,11 @@ class LinearizableHistory:
         if asked.text is not None and _MICRO_OPERATIONS.match(asked.text):
             self._foreign["micro-operations"] += 1
             return
+        if name in _REPEATED and kind == Kind.OK and text is not None and text not in _YES_OR_NO:
+            if text == asked.text:
+                self._repeated.add(name)
+            elif seq is not None:
+                self._others.setdefault(name, []).append(seq)
         key = None if self._model is Model.KEY_VALUE else asked.log
         part = self._parts.setdefault(key, _Part())
         for input_, output in self._terms(name, asked, seq, kind, text):
@@ -304,11 +314,22 @@ class LinearizableHistory:
         if not self._count:
             return outcome(LINEARIZABLE, 0)
         try:
-            return self._searched()
+            searched = self._searched()
         except SearchMissing as problem:
             return outcome(LINEARIZABLE, self._count, undecided=str(problem))
         except ValueError as problem:
             raise HistoryError(self._name, None, None, str(problem), "name a history of this model") from None
+        doubt = self._answers_differ() if searched.verdict is Verdict.HOLDS else None
+        return searched if doubt is None else outcome(LINEARIZABLE, self._count, undecided=doubt)
+
+    def _answers_differ(self) -> str | None:
+        """Why it is not known what was added, removed or enqueued, where some answers repeat it and others do not."""
+        for name, seqs in self._others.items():
+            if name in self._repeated:
+                answers = "1 answer" if len(seqs) == 1 else f"{len(seqs)} answers"
+                repeats = "repeats" if len(seqs) == 1 else "repeat"
+                return f"{answers} to {name} (seq {seqs[0]}) {repeats} another value than was asked for"
+        return None
 
     def _searched(self) -> Outcome:
         """First the verdict, then what explains it, with what is left of the time."""
