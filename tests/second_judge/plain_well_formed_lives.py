@@ -32,15 +32,21 @@ def nothing_while_down(history: History) -> Count:
 
 
 def starts_are_recorded(history: History) -> Count:
-    """In a log that shows starts, a node starts first, and with an empty log if a leader has written the first entry.
+    """In a log that shows starts, a node starts first, and with an empty log if a leader has written the first entry,
+    or more than half of the voters have started with nothing.
 
     Else what its log holds by then is not judged.
     """
     count = Count()
     begun = False
+    fresh: set[int] = set()
     for act in acts(history):
         e = act.event
         begun = begun or (e.kind == "append" and e.offset == 0 and e.role == "leader")
+        nothing = max(e.dirty, e.flushed, e.commit, e.visible) < 0 and e.term <= 0 if e.kind == "start" else False
+        if nothing and not act.seen and not act.wiped and e.node in history.voters:
+            fresh.add(e.node)
+            begun = begun or 2 * len(fresh) > len(history.voters)
         if not act.seen and e.kind not in GONE:
             held = UNJUDGED if (e.offset if e.kind == "append" else e.dirty + 1) > 0 else Count()
             if begun and held.unjudged and e.kind == "start":

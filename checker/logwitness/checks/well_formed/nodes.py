@@ -104,6 +104,7 @@ class _Nodes(NamedTuple):
     """By node: its life, and its state after its last event."""
 
     life: Ints
+    votes: Ints  # 1: it is a voter
     end: Ints  # how its last life ended; 0: it is not recorded
     end_seq: Ints
     wiped: Ints  # 1: its disk was emptied since its last start
@@ -177,7 +178,8 @@ class _Log(NamedTuple):
     ranges: Ints  # how many ranges of offsets were compacted, by anybody
     low: Ints  # of each, by which they are ordered; they do not touch
     high: Ints
-    begun: Ints  # the first event by which a leader wrote the first entry of all
+    begun: Ints  # the first event by which all that was written is recorded; -1: none
+    fresh: Ints  # how many more voters have to start with nothing for that
     untold: Ints  # up to here a node holds entries that nobody is shown to have written
     reported: Ints  # events that carry the state of a node
     moves: Ints  # bits: moves are recorded: 1 of commit, 2 of visible, 4 of the term, 8 of the role
@@ -291,8 +293,13 @@ def _start(
     life, end, before = nodes.life[node], nodes.end[node], nodes.dirty[node]
     wiped = nodes.wiped[node] != 0
     log.starts[0] += 1
+    empty = max(dirty, columns.flushed[i], columns.commit[i], columns.visible[i]) < 0 and term <= 0
     if life == _UNSEEN:
         found.judged[STARTED] += 1
+        if empty and not wiped and nodes.votes[node]:
+            log.fresh[0] -= 1
+            if log.fresh[0] == 0 and log.begun[0] < 0:
+                log.begun[0] = seq
         if dirty >= 0 and log.begun[0] >= 0:
             report(found, STARTED, Acts(node), log.begun[0], seq)  # it was written in a life that is not recorded
         else:
@@ -314,7 +321,6 @@ def _start(
         nodes.incarnation[node] = incarnation
         nodes.incarnation_seq[node] = seq
 
-    empty = max(dirty, columns.flushed[i], columns.commit[i], columns.visible[i]) < 0 and term <= 0
     if nodes.emptied[node] >= 0:
         found.judged[WIPED] += 1
         if not empty:
@@ -814,6 +820,7 @@ class NodesFold(KernelFold):
         self._log = _Log(**numbers | {"unsaid": np.zeros((4, 7), dtype=np.int64)})
         self._log.untold[0] = NULL
         self._log.begun[0] = -1
+        self._log.fresh[0] = len(setting.voters) // 2 + 1 if setting.voters else 0
         self._log.nameless[0] = -1
         self._messages = Messages()
         self._unshown = {APPEND, FLUSH, CONFIGURATION}
@@ -821,6 +828,8 @@ class NodesFold(KernelFold):
     def run(self, columns: Columns) -> None:
         """Judge the events, each against what its node stated before; nodes are indices."""
         compiled = self.setting.compiled
+        known = self.nodes.names[:MAX_NODES]
+        self._nodes.votes[: len(known)] = [name in self.setting.voters for name in known]
         kinds = np.asarray(columns.kind, dtype=np.int8)
         self._exchange(columns, kinds)
         self._unshown = {kind for kind in self._unshown if not how_many(kinds, kind)}
@@ -864,10 +873,7 @@ class NodesFold(KernelFold):
         runs = np.isin(self._nodes.life, (_RUNS, _OWES, _EMPTIED))
         quiet = runs & (self._log.reported[0] - self._nodes.reported >= QUIET)
         if self.setting.voters and CONFIGURATION in self._unshown:
-            voters = [name in self.setting.voters for name in self.nodes.names[: len(quiet)]]
-            idle = (self._nodes.term == 0) & (self._nodes.dirty == -1)
-            idle[: len(voters)] &= ~np.array(voters, dtype=np.bool_)
-            quiet &= ~idle
+            quiet &= ~((self._nodes.votes == 0) & (self._nodes.term == 0) & (self._nodes.dirty == -1))
         since = int(self._nodes.seq[quiet].min()) if quiet.any() else None
         return replace(super().finish(), quiet_since=since)
 
@@ -877,7 +883,7 @@ _OF_MESSAGES = codes({Kind.SEND, Kind.RECEIVE, Kind.START, Kind.TERM, Kind.FAULT
 
 def _blank(name: str) -> int:
     """What a place of this column holds before anything is known."""
-    if name in ("life", "end", "wiped", "owes", "held", "counted"):
+    if name in ("life", "votes", "end", "wiped", "owes", "held", "counted"):
         return 0
     return NULL if name in ("term", "dirty", "flushed", "commit", "visible", "low", "high") else -1
 
