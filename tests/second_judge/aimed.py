@@ -148,6 +148,8 @@ def _other_text(text: str, those: list[Row], rows: list[Row], rng: random.Random
     sort = _sort(token)
     seen = rng.sample(texts, min(ENOUGH, len(texts)))
     found = sorted({each.group() for t in seen for each in _TOKEN.finditer(t) if _sort(each) == sort} - {token.group()})
+    if sort == "name":  # twice in one object it may mean anything (RFC 8259, 4)
+        found = [name for name in found if name not in text]
     if sort == "number" and "." not in token.group():
         near = int(token.group()) + rng.choice((-1, 1))
         found = [rng.choice([*found, str(near)]), str(near), str(_node(rows, rng))]
