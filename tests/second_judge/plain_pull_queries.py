@@ -55,22 +55,24 @@ DEFAULTS = {
 """pull-queries.md#configuration, in the mode of the proposal."""
 
 
-def is_server(s: Plainly) -> bool:
-    """A configuration that can be reckoned with; what it leaves out is as the proposal has it."""
+def is_configuration(s: Plainly) -> bool:
+    """A configuration, whatever its numbers; what it leaves out is as the proposal has it."""
     s |= DEFAULTS | s
-    send, window = s["heartbeat_send"], s["heartbeat_window"]
-    names = ("missed_threshold", "received_threshold", "heartbeat_check", "lag_report", "maximum_lag", "partitions")
-    names += ("standbys",)
-    time_out = 1 if s["forward_timeout"] is None else s["forward_timeout"]
-    of_table = 0 if s["with_bound"] is None else s["with_bound"]
+    names = ("heartbeat_send", "heartbeat_window", "missed_threshold", "received_threshold", "heartbeat_check")
+    names += ("lag_report", "maximum_lag", "partitions", "standbys")
+    optional = [s[name] for name in ("forward_timeout", "with_bound") if s[name] is not None]
     switches = (s["standby_reads"], s["heartbeats"], s["lag_reports"])
     words = isinstance(s["host"], str) and isinstance(s["mode"], str)
+    return words and all(type(switch) is bool for switch in switches) and whole(*optional, *(s[name] for name in names))
+
+
+def is_server(s: Plainly) -> bool:
+    """A configuration that can be reckoned with."""
     return (
-        words
-        and all(type(switch) is bool for switch in switches)
-        and whole(send, window, time_out, of_table, *(s[name] for name in names))
-        and min(send, time_out, s["heartbeat_check"]) >= 1
-        and 0 <= window // send <= 1 << 16
+        is_configuration(s)
+        and min(s["heartbeat_send"], s["heartbeat_check"]) >= 1
+        and (s["forward_timeout"] is None or s["forward_timeout"] >= 1)
+        and 0 <= s["heartbeat_window"] // s["heartbeat_send"] <= 1 << 16
         and s["missed_threshold"] >= 1
         and s["received_threshold"] >= 1
         and s["lag_report"] >= 1
@@ -1301,7 +1303,7 @@ def reports_what_it_keeps(history: History) -> Count:
         folded = [b for b in lived if b.kind == "assigned"]
         if not folded or lived[0].kind != "serve":
             continue
-        served, now = said(lived[0], is_server), said(folded[-1], is_assignment)
+        served, now = said(lived[0], is_configuration), said(folded[-1], is_assignment)
         positions = said(e, is_positions)
         if served is not None and now is not None and positions is not None:
             kept = {p for p, (active, rest) in enumerate(now["placements"]) if served["host"] in (active, *rest)}

@@ -43,8 +43,9 @@ def starts_are_recorded(history: History) -> Count:
     for act in acts(history):
         e = act.event
         begun = begun or (e.kind == "append" and e.offset == 0 and e.role == "leader")
-        nothing = max(e.dirty, e.flushed, e.commit, e.visible) < 0 and e.term <= 0 if e.kind == "start" else False
-        if nothing and not act.seen and not act.wiped and e.node in history.voters:
+        states = [e.dirty, e.flushed, e.commit, e.visible]
+        nothing = max(-1 if each is None else each for each in states) < 0 and (e.term or 0) <= 0
+        if e.kind == "start" and nothing and not act.seen and not act.wiped and e.node in history.voters:
             fresh.add(e.node)
             begun = begun or 2 * len(fresh) > len(history.voters)
         if not act.seen and e.kind not in GONE:
