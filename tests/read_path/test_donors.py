@@ -156,6 +156,27 @@ def test_a_donor_does_not_write_its_own_copy_anew_while_one_that_beats_it_is_on_
     assert donating.core._tasks == {}
 
 
+def test_what_was_drained_here_is_made_anew_where_nobody_of_its_copyset_can() -> None:
+    drained = replace(copy(0, 2), flags=DRAINED)
+    donating = Donating(3, drained)
+    assert len(done(donating.learn({0: LOST}, 1))) == 1  # 2 has it, and is the donor
+    (other,) = {*sent(donating.learn({0: LOST, 2: LOST}, 2))}
+    assert other == 1
+    donating.stored(1, 2)
+    now = donating.core.contents.copies[LSN]
+    assert {*now.copyset} == {1, 3}
+    assert not now.flags & DRAINED
+
+
+def test_what_was_drained_is_made_anew_from_who_is_drained_again() -> None:
+    donating = Donating(3, replace(copy(0, 2), flags=DRAINED), shards=5)
+    assert {*sent(donating.learn({0: LOST, 2: LOST, 3: FULL}, 1))} == {1, 4}
+    donating.stored(1, 1)
+    donating.stored(4, 1)
+    assert {*donating.core.contents.copies[LSN].copyset} == {1, 4}
+    assert donating.core.contents.copies[LSN].flags & DRAINED
+
+
 def test_with_a_new_plan_copies_are_made_anew_from_the_beginning() -> None:
     donating = Donating(0, copy(0, 3))
     (before,) = sent(donating.learn({3: LOST}, 1))

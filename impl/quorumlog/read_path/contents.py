@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 
 from quorumlog.read_path.events import Change
-from quorumlog.read_path.records import DRAINED, Copy
+from quorumlog.read_path.records import Copy
 from quorumlog.read_path.rules import Rules, lsn_of
 
 
@@ -94,6 +94,6 @@ class Contents:
         return list(self.between(lsn_of(first, 0), lsn_of(last + 1, 0) - 1))
 
     def with_any_of(self, shards: frozenset[int]) -> list[Copy]:
-        """The copies whose copysets have one of these shards, and that are not drained."""
-        found = [copy for copy in self.copies.values() if not copy.flags & DRAINED]
-        return sorted((c for c in found if not shards.isdisjoint(c.copyset)), key=lambda copy: copy.lsn)
+        """The copies whose copysets have one of these shards."""
+        found = (copy for copy in self.copies.values() if not shards.isdisjoint(copy.copyset))
+        return sorted(found, key=lambda copy: copy.lsn)

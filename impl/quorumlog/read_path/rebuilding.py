@@ -129,12 +129,20 @@ class Donor(Shipping):
             self._effects.append(SetTimer("rebuild", self.settings.retry))
 
     def _to_amend(self) -> list[Copy]:
-        """The copies whose copysets name shards that leave, but for those that nobody is left to make anew."""
-        return [copy for copy in self.contents.with_any_of(self._rebuilt) if copy.intact and self._donors_of(copy)]
+        """The copies whose copysets name shards that leave, but for those that nobody is left to make anew.
+
+        Of what was drained here its copyset takes care, as long as that names anybody who can.
+        """
+        found = [copy for copy in self.contents.with_any_of(self._rebuilt) if copy.intact and self._donors_of(copy)]
+        return [copy for copy in found if not copy.flags & DRAINED or self._is_donor(copy)]
 
     def _donors_of(self, copy: Copy) -> list[int]:
         staying = [shard for shard in copy.copyset if shard not in self.leaving]
-        return staying or [shard for shard in copy.copyset if self._drains(shard)]
+        return staying or [each for each in self._holders(copy) if each not in self.leaving or self._drains(each)]
+
+    def _holders(self, copy: Copy) -> tuple[int, ...]:
+        """Who has a record by a copy of this shard: the copyset of one that was drained does not name the shard."""
+        return copy.copyset if self.number in copy.copyset else (*copy.copyset, self.number)
 
     def _is_donor(self, copy: Copy) -> bool:
         return self._donors_of(copy)[0] == self.number
@@ -154,15 +162,16 @@ class Donor(Shipping):
         nodeset = self._nodeset_of(r.epoch_of(copy.lsn))
         if nodeset is None:
             return
-        kept = [shard for shard in copy.copyset if shard not in self.leaving]
+        holders = self._holders(copy)
+        kept = [shard for shard in holders if shard not in self.leaving]
         allowed = [shard for shard in nodeset.shards if shard not in self.leaving]
         found = chosen(nodeset, self.rules, allowed, copy.lsn, kept)
         if found is None:
             return  # there is nowhere to put it; a shard may come back
         copyset = self._in_order(copy.lsn, found)
-        drained = tuple(shard for shard in copy.copyset if self._drains(shard))
-        amended = {shard for shard in (*copyset, *drained) if shard in copy.copyset}
-        steps = self._steps({*copyset} - {*copy.copyset}, amended)
+        drained = tuple(shard for shard in holders if self._drains(shard))
+        amended = {shard for shard in (*copyset, *drained) if shard in holders}
+        steps = self._steps({*copyset} - {*holders}, amended)
         task = self._tasks[copy.lsn] = _Task(copy, copyset, drained, steps)
         self._go_on(copy.lsn, task)
 
