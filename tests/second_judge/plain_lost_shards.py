@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import NamedTuple
 
 from plain import JUDGED, UNJUDGED, Count, Event, History, Plain, total, wipes
@@ -36,14 +37,20 @@ def losses(history: History) -> list[Loss]:
     return found + [Loss(shard, since, history.events[-1].seq + 1) for shard, since in open_.items()]
 
 
+def asked_since(e: Event, since: int, starts: list[Event]) -> bool:
+    """Whether an answer is to STARTs that all came after an event; those that are repeated bear one filter version."""
+    mine = [b for b in starts if b.op == e.op and b.peer == e.peer and b.seq < e.seq]
+    repeated = list(takewhile(lambda b: b.filter == e.filter, reversed(mine)))
+    return bool(repeated) and repeated[-1].seq > since
+
+
 def during(e: Event, lost: Loss, starts: list[Event]) -> Count:
     """What an event says of the shard."""
     if e.node == lost.shard and e.kind in ("copy", "seal", "ship"):
         return judged(True)
     if e.peer != lost.shard or e.kind not in ("stream_started", "stream_heard"):
         return Count()
-    asked = [b for b in starts if b.op == e.op and b.peer == e.peer and lost.since < b.seq < e.seq]
-    if not asked or asked[-1].filter != e.filter:
+    if not asked_since(e, lost.since, starts):
         return Count()
     return judged(e.kind == "stream_heard" or e.reason == "ok")
 
@@ -70,8 +77,7 @@ def after(e: Event, lost: list[Loss], said: list[Rebuilt], starts: list[Event]) 
     if not known or any(each.shard == e.peer and each.since < e.seq < each.until for each in lost):
         return Count()
     ended = max(each.until for each in lost if each.shard == e.peer and each.until < e.seq)
-    asked = [b for b in starts if b.op == e.op and b.peer == e.peer and ended < b.seq < e.seq]
-    if not asked or asked[-1].filter != e.filter:
+    if not asked_since(e, ended, starts):
         return Count()
     older = e.version < known[-1].version
     return judged(older) if older or e.kind == "stream_started" else Count()

@@ -67,9 +67,11 @@ _TAKES_PART, _EVENT_LOG, _FAULT, _HEAL, _COPY, _SEAL, _SHIP, _START, _STARTED, _
 _LOST, _INTACT, _OK = (REASONS[word] for word in (ShardWord.LOST, ShardWord.INTACT, AnswerWord.OK))
 _LOST_NAME = "lost_name"
 """The fault that takes a file from its directory; what it held is back when the fault ends."""
+_MOST_ASKED = 1 << 16
+"""Shards and streams of which it is known what was asked last; of streams before those nothing is judged."""
 _WORDS = {_COPY: "stored", _SEAL: "sealed", _SHIP: "shipped"}
 _IS_WANTED = lookup(_OWN)
-_MAY_CHANGE = lookup(_OWN[:4])
+_IS_TAKEN = lookup((*_OWN[:4], Kind.STREAM_START))
 _IS_OF_SHARD = lookup(_OF_SHARDS)
 
 
@@ -95,7 +97,7 @@ class _Rows(NamedTuple):
 def _skim(rows: _Rows, at: int, lost: Ints, rebuilt: Ints, stored: Ints) -> int:
     for i in range(at, len(rows.kind)):
         kind = rows.kind[i]
-        if _MAY_CHANGE[kind]:
+        if _IS_TAKEN[kind]:
             return i
         if kind == _COPY and 0 <= rows.node[i] < MOST_SHARDS:
             stored[rows.node[i]] = rows.seq[i]
@@ -120,7 +122,9 @@ class LostShardFold(StreamFold[_Rows]):
         self._tally = self.tallies[REFUSES.id]
         self._statuses: Mapping[int, int] = {}
         self._since: dict[int, int] = {}  # by shard that is lost: the event that shows it
-        self._asked: dict[tuple[int, int], int] = {}  # by shard that was lost and stream: the filter version of START
+        # By shard and stream: the filter version of its last START, and the first event since that asked with it.
+        self._asked: dict[tuple[int, int], tuple[int, int]] = {}
+        self._changed: dict[int, int] = {}  # by shard: the event by which it was last lost, or back, or rebuilt
         self._lost = np.zeros(2, dtype=np.int64)  # who is, and who ever was
         self._elsewhere: dict[int, int] = {}  # by shard that was rebuilt: the event that says so
         self._rebuilt = np.zeros(MOST_SHARDS, dtype=np.int64)  # by shard: at which version what it lost was
@@ -141,7 +145,7 @@ class LostShardFold(StreamFold[_Rows]):
         if e.kind == _EVENT_LOG:
             self._statuses = statuses_said(self.words.text(e.value))
             for shard in [each for each in self._since if self._status(each) == AUTHORITATIVE_EMPTY]:
-                self._is_rebuilt(shard)
+                self._is_rebuilt(shard, e.seq)
                 self._rebuilt[shard], self._elsewhere[shard] = e.version, e.seq
         elif e.kind == _FAULT:
             if e.f == FAULT_WIPE:
@@ -163,12 +167,12 @@ class LostShardFold(StreamFold[_Rows]):
                     self._tally.unjudged += 1  # the file may be back
                 else:
                     self._breaks("intact", self._since[e.node], e.seq, node=e.node)
-                self._is_rebuilt(e.node)
+                self._is_rebuilt(e.node, e.seq)
         elif e.kind == _START:
-            self._asked[e.peer, e.op] = e.filter
+            self._asks(e)
         elif e.kind in _WORDS:
             self._does(e)
-        elif self._asked.get((e.peer, e.op)) == e.filter:
+        elif self._answers_since(e):
             if e.peer in self._since:
                 self._says(e)
             elif e.peer in self._elsewhere:
@@ -205,7 +209,7 @@ class LostShardFold(StreamFold[_Rows]):
         if 0 <= e.node < MOST_SHARDS and e.node not in self._since and self._status(e.node) != AUTHORITATIVE_EMPTY:
             self._since[e.node] = e.seq
             self._lost |= 1 << e.node
-            self._is_unasked(e.node)
+            self._changed[e.node] = e.seq
 
     def _knows(self, e: _Rows) -> None:
         """It answers a START that came after what it had was rebuilt."""
@@ -218,14 +222,23 @@ class LostShardFold(StreamFold[_Rows]):
         else:
             self._tally.judged += e.kind == _STARTED
 
-    def _is_rebuilt(self, shard: int) -> None:
+    def _is_rebuilt(self, shard: int, seq: int) -> None:
         del self._since[shard]
         self._lost[0] &= ~(1 << shard)
-        self._is_unasked(shard)
+        self._changed[shard] = seq
 
-    def _is_unasked(self, shard: int) -> None:
-        """Only STARTs from now on are answered by what the shard is now."""
-        self._asked = {asked: version for asked, version in self._asked.items() if asked[0] != shard}
+    def _asks(self, e: _Rows) -> None:
+        """A START; one that is repeated bears the filter version of the first, and either may be answered."""
+        asked = self._asked.get((e.peer, e.op))
+        if asked is None or asked[0] != e.filter:
+            self._asked[e.peer, e.op] = (e.filter, e.seq)
+            if len(self._asked) > _MOST_ASKED:
+                del self._asked[next(iter(self._asked))]
+
+    def _answers_since(self, e: _Rows) -> bool:
+        """Whether what a shard says can only answer a START since it was last lost or rebuilt."""
+        filter_version, first = self._asked.get((e.peer, e.op), (NOWHERE, NOWHERE))
+        return first > self._changed.get(e.peer, first) and filter_version == e.filter
 
     def _breaks(self, way: str, *seqs: int, may_be_rebuilt: bool = True, **found: object) -> None:
         """One more violation; a record of the event log may say that the shard was rebuilt, unless there is none."""
