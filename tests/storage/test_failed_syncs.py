@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -50,6 +51,21 @@ def test_what_an_opening_calls_flushed_survives_although_a_sync_failed_in_the_on
     flushed = Log.open(disk, "log").flushed
     disk.power_loss()
     assert Log.open(disk, "log").dirty == flushed >= 3
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("earlier", range(4))
+def test_what_was_trimmed_before_it_was_flushed_is_no_gap_in_a_segment_that_is_kept(seed: int, earlier: int) -> None:
+    disk = FailingDisk(Random(seed))
+    log = Log.open(disk, "log")
+    log.append([batch(offset) for offset in range(4)])
+    log.trim(2)
+    disk.left = earlier
+    with suppress(FlushFailed):
+        Log.open(disk, "log")
+    flushed = Log.open(disk, "log").flushed
+    disk.power_loss()
+    assert Log.open(disk, "log").dirty == flushed
 
 
 @pytest.mark.parametrize("seed", range(20))

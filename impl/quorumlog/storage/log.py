@@ -154,9 +154,11 @@ class Log:
         if disk.exists(borders_path(directory)):
             settle(disk, borders_path(directory))
         segments, recovery = recover(disk, directory, state, cls.scan)
+        # A trim counts what it removes as flushed, which it need not be; its bytes may lie in a segment that is kept.
+        known = state.known_flushed if state.known_flushed >= state.start_offset else -1
         for segment in segments:
-            if segment.next_offset - 1 > state.known_flushed:
-                disk.rewrite(segment.path, segment.position_behind(state.known_flushed))
+            if segment.next_offset - 1 > known:
+                disk.rewrite(segment.path, segment.position_behind(known))
                 disk.sync(segment.path)
             elif segment is segments[-1]:
                 disk.sync(segment.path)  # a truncation whose sync failed or never came could still be undone
