@@ -304,12 +304,14 @@ class ShardCore(Donor):
 
         Source: read-path.md#shard-refuses.
         """
-        return any(self._left_at.get(shard, 0) > message.version for shard in message.copy.copyset)
+        return bool(self._left_unknown(message))
+
+    def _left_unknown(self, message: m.Store) -> set[int]:
+        return {shard for shard in message.copy.copyset if self._left_at.get(shard, 0) > message.version}
 
     def _gone(self, message: m.Store) -> tuple[int, ...]:
         """Whom of the copyset a STORE is refused for, as far as this shard knows the event log."""
-        left = (shard for shard in message.copy.copyset if self._left_at.get(shard, 0) > message.version)
-        return tuple({*left, *self.leaving.intersection(message.copy.copyset)})
+        return tuple(sorted(self._left_unknown(message) | self.leaving.intersection(message.copy.copyset)))
 
     def _takes_of_donor(self, message: m.Store) -> bool:
         """Whether a copy is of the newest plan, and no purge of a recovered epoch is to come that may delete it.
