@@ -7,7 +7,7 @@ A *citation* is ``page#anchor``, for example ``raft.md#follower-commit``. An anc
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
@@ -22,6 +22,7 @@ _HEADING = re.compile(r"(#+) (.*)")
 _BEGINS_NOT_BUILT = re.compile(r"(\(L\) |\*\*\d+\*\* )?\*Not built yet")
 _ITEM = re.compile(r"( *)(?:[-*]|\d+\.) ")
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)]*)\)")
+_PLACE = re.compile(r"<(https://[^>]+)>")
 _EMPHASIS = re.compile(r"(?<![\w)])(\*{1,2})(?=\S)(.+?)(?<=\S)\1", re.DOTALL)
 
 
@@ -86,6 +87,20 @@ def address(citation: str) -> str | None:
         label, _, place = named.partition(", ")
         if label == "Rules":
             return f"{place.rstrip('/')}/{citation}"
+    return None
+
+
+def document_address(cited: Sequence[str]) -> str | None:
+    """Where a public document can be read that some passages are about: one among them, or that they cite; else the
+    first that their pages cite."""
+    known = passages()
+    pages = [each for each in known.values() if each.level == 1 and each.page in {one.split("#")[0] for one in cited}]
+    texts = [*(known[each] for each in cited if each in known), *pages]
+    for each in (*cited, *(document for text in texts for document in text.documents)):
+        for head in known.values():
+            if head.page == DOCUMENTS and head.level == 2 and f"{each}-".startswith(f"{head.citation}-"):
+                place = _PLACE.search(head.text)
+                return place and place[1]
     return None
 
 

@@ -22,7 +22,7 @@ from loghistory.errors import printable
 
 from ..checks import all_checks
 from ..checks.contract import Check, Violation
-from ..explain.pages import address, passages
+from ..explain.pages import address, document_address, passages
 from ..models.linearizable import LINEARIZABLE
 from .baseline import digest
 from .results import IDLE_PROBLEM, History, Result, State, shown
@@ -70,8 +70,8 @@ def _rule(id_: str) -> dict[str, Any]:
         "defaultConfiguration": {"level": "error"},
         "properties": {"source": list(check.source), "tags": ["correctness"]},
     }
-    # The standard wants an absolute address, which only a distribution with a public home has.
-    if home := address(check.source[0]):
+    # The standard wants an absolute address, which the pages have only where the distribution has a public home.
+    if home := address(check.source[0]) or document_address(check.source):
         rule["helpUri"] = home
     return rule
 
