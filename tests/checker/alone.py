@@ -72,8 +72,9 @@ BESIDE: dict[str, tuple[Collection[str], str]] = {
         "that it was owed once: it had copies, and a disk was lost; what was purged, and what bridges there were",
     ),
     "recovered-copies-agree": (
-        ("copy", "recover", "crash", "release"),
-        "the copies that the sentence names, by LSN and shard, or none; and that what the nodes recorded is whole",
+        ("copy", "recover", "crash", "release", "trim_point"),
+        "the copies that the sentence names, by LSN and shard, or none; that what the nodes recorded is whole; and "
+        "that trims are recorded",
     ),
     "rebuilt-is-replicated": (
         ("copy", "crash", "event_log", "purge"),
