@@ -319,7 +319,10 @@ def _show_result(result: Result, setting: Setting, directory: Path, took: float)
     for f, word in {**_OPERATIONS, **{f: f.replace("_", " ") for f in others}}.items():
         _row(table, word, result.counts, f, None)
     frequent = [(n, kind) for kind, n in kinds.most_common() if kind not in _OF_CLIENTS]
-    table.add_row("events", f"{result.events}: " + ", ".join(f"{n} {kind}" for n, kind in frequent[:_MOST_KINDS]))
+    of_nodes = [f"{n} {kind}" for n, kind in frequent[:_MOST_KINDS]]
+    if rest := sum(n for n, _ in frequent[_MOST_KINDS:]):
+        of_nodes.append(f"{rest} others")
+    table.add_row("events", f"{result.events}; of nodes " + ", ".join(of_nodes))
     table.add_row("after healing", "all nodes agree" if result.agreed else "the nodes did NOT agree")
     Console().print(table)
 
