@@ -26,7 +26,9 @@ def applied_before(history: History, e: Event) -> int | None:
         if a.kind == "apply":
             upto = a.last
         elif a.kind == "snapshot" and a.reason == "installed":
-            upto = a.offset if upto is None else max(upto, a.offset)
+            began = began_with(history, a) if upto is None else None
+            if began is None or began < a.offset:
+                upto = a.offset if upto is None else max(upto, a.offset)
     return upto if incarnation == e.incarnation else None
 
 
@@ -37,6 +39,8 @@ def began_with(history: History, e: Event) -> int | None:
     if not ends or ends[-1].kind != "start" or ends[-1].incarnation != e.incarnation:
         return None
     start = ends[-1]
+    if any(a.kind in ("apply", "snapshot") and a.seq > start.seq and a.incarnation != e.incarnation for a in known):
+        return None  # another life was named in between
     if start.dirty == -1:
         return -1
     emptied = max((a.seq for a in ends[:-1] if a.kind == "start" and a.dirty == -1), default=-1)

@@ -123,6 +123,21 @@ EDGES = (
             "n1 compact 3|n3 start|n3 append 1-2 t0 v2 all key=7|n3 append 4 t0 v4 all key=7|n1 compact 0",
         )
     ),
+    # A state machine, where another life is named in between; and where it begins with more than it installs.
+    *(
+        "n1 start|n1 append 0 t1 v1 1 term=1|n1 append 1 t1 v2 1|n1 append 2 t1 v3 1|n1 flush|n1 commit 2"
+        f"|n1 {first} incarnation=1|n1 apply 1 incarnation=0|n1 apply {then} incarnation=0"
+        for first in ("apply 0", "snapshot 0 t1 reason=taken text=1", "snapshot 0 t1 reason=installed text=1")
+        for then in (1, 2)
+    ),
+    *(
+        "n1 start|n1 append 0 t1 v1 1 term=1|n1 append 1 t1 v2 1|n1 flush|n1 commit 1|n1 apply 0-1"
+        f"|n1 snapshot 1 t1 reason=taken text=1|n1 crash|n1 start commit={commit}"
+        f"{2 * f'|n1 snapshot {end} t1 reason=installed text=1'}|n1 commit 1|n1 append 2 t1 v3 1|n1 flush|n1 commit 2"
+        "|n1 apply 2|n1 snapshot 2 t1 reason=installed text=1"
+        for commit in (-1, 1)
+        for end in (0, 1, 2)
+    ),
     # Who was stopped, and has recorded something, or nothing.
     "n1 start|n1 crash|n2 crash|- phase heal|- phase final_read",
 )
