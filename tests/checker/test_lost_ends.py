@@ -148,6 +148,68 @@ def test_what_a_leader_begins_with_may_lack_in_its_record() -> None:
         assert (reported.violated, reported.unjudged) == (violated, 1 - violated)
 
 
+TERM_1 = "n1 start|n2 start|n3 start|n1 leader term=1"
+BEHIND = f"{TERM_1}|n1 append 0 t1 v1 1|n2 append 0 t1 v1 1 term=1|n3 append 0 t1 v1 1 term=1"
+AHEAD = f"{BEHIND}|n1 append 1 t1 v2 1|n1 append 2 t1 v3 1|n3 append 1 t1 v2 1|n3 append 2 t1 v3 1|n3 flush"
+OTHER = f"{AHEAD}|n2 leader term=2|n2 append 1 t2 v4 1"
+ALONE = f"{BEHIND}|n1 append 1 t1 v2 1|n1 append 2 t1 v3 1|n1 flush|n2 crash"
+KEPT = ("flushed-durable", "dirty-survives-crash")
+
+
+@pytest.mark.parametrize(
+    ("lines", "violated", "unjudged"),
+    [
+        # A leader of a later term has another entry at the first offset that is missing, or before it.
+        (f"{OTHER}|n3 power_loss|n3 start dirty=0", (0, 0), (1, 0)),
+        (f"{OTHER}|n3 power_loss|n3 start dirty=1", (0, 0), (1, 0)),
+        (f"{OTHER}|n3 crash|n3 start dirty=0", (0, 0), (1, 1)),
+        (f"{OTHER}|n3 start dirty=0", (0, 0), (1, 0)),
+        (f"{OTHER}|n3 crash|n3 power_loss|n3 stop|n3 start dirty=0", (0, 0), (1, 0)),
+        # It has none, or not yet.
+        (f"{AHEAD}|n3 power_loss|n3 start dirty=0", (1, 0), (0, 0)),
+        (f"{AHEAD}|n2 leader term=2|n3 crash|n3 start dirty=0", (1, 1), (0, 0)),
+        (f"{AHEAD}|n3 power_loss|n2 leader term=2|n2 append 1 t2 v4 1|n3 start dirty=0", (1, 0), (0, 0)),
+        (f"{AHEAD}|n1 crash|n2 crash|n3 power_loss|n3 start dirty=0", (1, 0), (0, 0)),
+        (
+            f"{AHEAD}|n2 append 1 t1 v2 1|n2 leader term=2|n2 append 2 t2 v4 1|n3 power_loss|n3 start dirty=0",
+            (1, 0),
+            (0, 0),
+        ),
+        # Its term is over for the node; the node had committed what is missing; its record is whole; the cut is in it.
+        (f"{OTHER}|n3 term 3|n3 power_loss|n3 start dirty=0", (1, 0), (0, 0)),
+        (f"{OTHER}|n3 commit 1|n3 power_loss|n3 start dirty=0", (1, 0), (0, 0)),
+        (f"{OTHER}|n3 stop|n3 start dirty=0", (1, 1), (0, 0)),
+        (f"{OTHER}|n3 truncate 1 term=2|n3 append 1 t2 v4 1|n3 flush|n3 power_loss|n3 start dirty=0", (1, 0), (0, 0)),
+        # One that was cut off too may have led, if voters that have not what is missing are a majority.
+        (f"{ALONE}|n3 term 2|n1 power_loss|n1 start dirty=0", (0, 0), (1, 0)),
+        (f"{ALONE}|n3 crash|n1 power_loss|n1 start dirty=0", (0, 0), (1, 0)),
+        (f"{ALONE}|n1 power_loss|n1 start dirty=0", (1, 0), (0, 0)),
+        (f"{ALONE}|n3 append 1 t1 v2 1|n3 term 2|n1 power_loss|n1 start dirty=0", (1, 0), (0, 0)),
+        (f"{ALONE}|n3 term 2|n1 flush|n1 power_loss|n1 start dirty=0", (1, 0), (0, 0)),
+    ],
+)
+def test_what_was_flushed_may_be_cut_off_where_a_record_has_lost_its_end(
+    lines: str, violated: tuple[int, ...], unjudged: tuple[int, ...]
+) -> None:
+    checks = check(history(lines).table, KEPT, configuration={"voters": [1, 2, 3], "protocol": "raft"}).checks
+    assert tuple(each.violated for each in checks) == violated
+    assert tuple(each.unjudged for each in checks) == unjudged
+
+
+def test_a_cut_that_a_power_loss_took_out_of_a_record_accuses_nobody() -> None:
+    configuration = replace(SETTINGS["lost-power"], duration=600 * MILLISECOND)
+    sink = MemorySink()
+    recorder = Recorder(sink)
+    RaftCluster(9159, configuration, recorder).play()
+    recorder.close()
+    rows = without_ends(sink.table.to_pylist(), random.Random(100 * 9159 + 3))
+    table = pa.Table.from_pylist([row | {"seq": seq} for seq, row in enumerate(rows)], schema=SCHEMA)
+    known = {**configuration.known_to_the_judge(), "protocol": "raft"}
+    durable, *others = check(table, KEPT, configuration=known).checks
+    assert durable.unjudged == 1
+    assert not durable.violated + sum(each.violated for each in others)
+
+
 @pytest.mark.parametrize("lost", range(4))
 def test_the_memory_of_a_leader_that_was_cut_off_is_counted_anew(lost: int) -> None:
     office = "n1 leader|n1 enqueue v1 1 bytes=51 reserved=51|n1 append 0 t1 v1 1 bytes=51|n1 hand_over 0 reserved=0"

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from itertools import pairwise
 
+from cuts import may_have_cut
 from excuses import is_full
 from plain import GONE, JUDGED, UNJUDGED, VIOLATED, Count, Event, History, Plain, halves_in, total, wipes
 
@@ -116,9 +117,11 @@ def visible_monotonic(history: History) -> Count:
 def _restarts(history: History) -> Iterator[tuple[set[str], Event, Event]]:
     """Every start of a node: what befell it since its last start, its last state before, and the start.
 
-    A disk that was wiped has nothing to keep.
+    A disk that was wiped, or may have been, has nothing to keep.
     """
-    for shown in _of_nodes(history):
+    anywhere = [e for e in history.events if wipes(e) and e.node is None]
+    for own in _of_nodes(history):
+        shown = sorted((*own, *anywhere), key=lambda e: e.seq)
         befell: set[str] = set()
         last: Event | None = None
         for e in shown:
@@ -130,19 +133,24 @@ def _restarts(history: History) -> Iterator[tuple[set[str], Event, Event]]:
                 befell.add("wipe" if wipes(e) else "crash" if is_full(e) else e.kind)
 
 
+def _found_again(history: History, had: int, last: Event, start: Event) -> Count:
+    """Whether a node that had so much at its last event may start with what it found."""
+    if start.dirty >= had:
+        return JUDGED
+    return UNJUDGED if may_have_cut(history, last, start) else JUDGED + VIOLATED
+
+
 def flushed_durable(history: History) -> Count:
     """What was flushed is there at the next start."""
     return total(
-        JUDGED if start.dirty >= last.flushed else JUDGED + VIOLATED
-        for _, last, start in _restarts(history)
-        if last.flushed >= 0
+        _found_again(history, last.flushed, last, start) for _, last, start in _restarts(history) if last.flushed >= 0
     ).if_shown(lacks=_goes_on(history))
 
 
 def dirty_survives_crash(history: History) -> Count:
     """What was appended is there at the next start if only the process died."""
     return total(
-        JUDGED if start.dirty >= last.dirty else JUDGED + VIOLATED
+        _found_again(history, last.dirty, last, start)
         for befell, last, start in _restarts(history)
         if last.dirty >= 0 and befell & {"crash", "stop"} and not befell & {"power_loss", "storage_error"}
     ).if_shown(lacks=_goes_on(history))

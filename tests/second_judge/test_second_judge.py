@@ -123,6 +123,28 @@ EDGES = (
             "n1 compact 3|n3 start|n3 append 1-2 t0 v2 all key=7|n3 append 4 t0 v4 all key=7|n1 compact 0",
         )
     ),
+    # What is not found again may have been cut off in the lost end of a record, where another log was or may have been.
+    *(
+        "n1 start|n2 start|n3 start|n1 leader term=1|n1 append 0 t1 v1 1|n2 append 0 t1 v1 1 term=1"
+        "|n3 append 0 t1 v1 1 term=1|n1 append 1 t1 v2 1|n1 append 2 t1 v3 1|n1 flush|n3 append 1 t1 v2 1"
+        f"|n3 append 2 t1 v3 1|n3 flush|{steps}"
+        for steps in (
+            *(
+                f"n2 leader term=2|n2 append 1 t2 v4 1|n3 {end}|n3 start dirty={dirty}"
+                for end in ("power_loss", "crash", "stop", "start", "crash|- fault wipe", "term 3|n3 crash")
+                for dirty in (0, 1)
+            ),
+            *(
+                f"n2 {turn}|n3 {end}|n3 start dirty=0|n2 {later}"
+                for turn in ("leader term=2", "crash", "term 2")
+                for end in ("power_loss", "crash", "commit 1|n3 crash", "truncate 2|n3 append 2 t2 v4 1|n3 crash")
+                for later in ("crash", "append 1 t2 v5 1")
+            ),
+            "n2 crash|n3 truncate 1|n3 term 2|n1 power_loss|n1 start dirty=0",
+            "n2 crash|n3 truncate 1|n1 power_loss|n1 start dirty=0",
+            "n2 crash|n3 truncate 1|n3 crash|n1 power_loss|n1 append 3 t1 v4 1|n1 crash|n1 start dirty=0",
+        )
+    ),
     # A state machine, where another life is named in between; and where it begins with more than it installs.
     *(
         "n1 start|n1 append 0 t1 v1 1 term=1|n1 append 1 t1 v2 1|n1 append 2 t1 v3 1|n1 flush|n1 commit 2"

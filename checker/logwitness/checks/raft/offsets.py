@@ -1,10 +1,9 @@
 """The four offsets of a node, by themselves: dirty, flushed, commit, visible, and its term.
 
 Every internal event carries the node's state after it, so these rules need no log: commit index monotonic and within
-flushed, flushed within dirty and never back without truncation, visible likewise, what was flushed (after a
-crash: what was dirty) still there at the next start, term never back, only what is committed trimmed. At the end, that
-all voters are back and have converged. Sources: raft.md#words, raft.md#commit-index, raft.md#visibility,
-raft.md#flush, raft.md#truncation-crash-restart, raft.md#trim.
+flushed, flushed within dirty and never back without truncation, visible likewise, term never back, only what is
+committed trimmed. At the end, that all voters are back and have converged. Sources: raft.md#words,
+raft.md#commit-index, raft.md#visibility, raft.md#flush, raft.md#truncation-crash-restart, raft.md#trim.
 """
 
 from __future__ import annotations
@@ -131,35 +130,6 @@ FLUSHED_MONOTONIC = number(
         sentence="Node {node} moved its flushed offset back from {before} to {after} without a truncation that far.",
         fields=_Moved,
         columns=("flushed",),
-    ),
-)
-FLUSHED_DURABLE = number(
-    CHECKS,
-    Check(
-        id="flushed-durable",
-        rule="What a node had flushed is in its log when it starts again, whatever stopped it.",
-        source=("raft.md#power-loss", "raft.md#failed-fsync"),
-        fact="a start of a node that had flushed something",
-        sentence="Node {node} had flushed up to {offset}, but after its restart its log ends at {end}.",
-        fields=_Beyond,
-        kinds=(Kind.START,),
-        columns=("flushed", "dirty"),
-    ),
-)
-DIRTY_SURVIVES_CRASH = number(
-    CHECKS,
-    Check(
-        id="dirty-survives-crash",
-        rule="A process that dies without losing power keeps everything it had appended: the page cache survives. So "
-        "does one that finds its disk full.",
-        source=("raft.md#process-crash", "history-checks.md#full-disk"),
-        fact="a start of a node that had appended something, after a crash, a stop or a full disk, without power loss "
-        "or another storage error",
-        sentence="Node {node} had appended up to {offset} and only its process died, "
-        "but after its restart its log ends at {end}.",
-        fields=_Beyond,
-        kinds=(Kind.START,),
-        columns=("dirty",),
     ),
 )
 RESTART_IS_FLUSHED = number(
@@ -488,23 +458,11 @@ def _scan(columns: Columns, state: _State, found: Findings) -> None:
         visible = columns.visible[i]
 
         if kind == START:
-            down = state.down[node]
-            if down != 3 and dirty != NULL:
-                if state.flushed[node] >= 0:
-                    found.judged[FLUSHED_DURABLE] += 1
-                    if dirty < state.flushed[node]:
-                        gone = _Beyond(node, offset=state.flushed[node], end=dirty)
-                        report(found, FLUSHED_DURABLE, gone, state.flushed_seq[node], seq)
-                if down == 1 and state.dirty[node] >= 0:
-                    found.judged[DIRTY_SURVIVES_CRASH] += 1
-                    if dirty < state.dirty[node]:
-                        gone = _Beyond(node, offset=state.dirty[node], end=dirty)
-                        report(found, DIRTY_SURVIVES_CRASH, gone, state.dirty_seq[node], state.down_seq[node], seq)
             if dirty != NULL and flushed != NULL:
                 found.judged[RESTART_IS_FLUSHED] += 1
                 if flushed != dirty:
                     report(found, RESTART_IS_FLUSHED, _Beyond(node, offset=flushed, end=dirty), seq)
-            if down != 3 and term != NULL and state.saved_term[node] != NULL:
+            if state.down[node] != 3 and term != NULL and state.saved_term[node] != NULL:
                 found.judged[TERM_MONOTONIC] += 1
                 if term < state.saved_term[node]:
                     back = _Moved(node, before=state.saved_term[node], after=term)
@@ -647,7 +605,7 @@ class OffsetsFold(ConfiguredFold):
             found |= dict.fromkeys((CONVERGES, VOTERS_RETURN), CHANGES)
         if self.state.run[_GOES_ON] and not self.state.run[_STARTS]:
             reason = "nodes go on after they were down, but no start is recorded"
-            found |= dict.fromkeys((FLUSHED_DURABLE, DIRTY_SURVIVES_CRASH, RESTART_IS_FLUSHED), reason)
+            found[RESTART_IS_FLUSHED] = reason
         return found
 
     def end(self) -> None:

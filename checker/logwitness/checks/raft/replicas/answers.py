@@ -40,7 +40,7 @@ from .rules import (
     WrongSuccess,
     WrongTruncated,
 )
-from .state import Cluster, Replicas, suspect
+from .state import ANYBODY, Cluster, Replicas, suspect
 from .tree import (
     ACKED_ALL,
     ACKED_LEADER,
@@ -96,7 +96,7 @@ def let_see(
         found.judged[VISIBLE_ON_MAJORITY] += 1
         early = ShownEarly(node, offset=visible, term=tree.term[vertex], holders=holders, needed=needed)
         report(found, VISIBLE_ON_MAJORITY, early, appended_by(tree, vertex, node), seq)
-        suspect(cluster, VISIBLE_ON_MAJORITY, tree.seq[vertex], seq)
+        suspect(cluster, VISIBLE_ON_MAJORITY, tree.seq[vertex], seq, seq, ANYBODY, 0)
         show_holders(tree, replicas, found, half, node, vertex)
     if not cluster.write_caching[0] and not tree.flags[vertex] & UNKNOWN:
         pending = tree.pending[vertex]
@@ -111,7 +111,7 @@ def let_see(
         if waits and not cluster.has_unknown[0]:
             shown = PendingShown(node, offset=visible, pending=tree.base[pending], term=tree.term[pending])
             report(found, PENDING_NOT_VISIBLE, shown, appended_by(tree, pending, node), seq)
-            suspect(cluster, PENDING_NOT_VISIBLE, tree.seq[pending], seq)
+            suspect(cluster, PENDING_NOT_VISIBLE, tree.seq[pending], seq, seq, ANYBODY, 0)
     mark_visible(tree, vertex)
 
 
@@ -183,7 +183,7 @@ def follower_shows(replicas: Replicas, cluster: Cluster, found: Findings, node: 
     found.judged[FOLLOWER_VISIBLE] += 1
     fields = AheadOfLeaders(node, offset=visible, own=replicas.term[node], leader=leader, most=most)
     report(found, FOLLOWER_VISIBLE, fields, replicas.leader_seq[leader], cluster.most_visible_seq[0], seq)
-    suspect(cluster, FOLLOWER_VISIBLE, replicas.leader_seq[leader], seq)
+    suspect(cluster, FOLLOWER_VISIBLE, replicas.leader_seq[leader], seq, seq, ANYBODY, 0)
 
 
 @part
@@ -271,7 +271,7 @@ def answer(
                 wrong = WrongSuccess(node, offset=base, term=entry_term, acks=acks, commit=commit)
                 report(found, ACK_RULE, wrong, seq)
                 if cached:
-                    suspect(cluster, ACK_RULE, tree.seq[here], seq)
+                    suspect(cluster, ACK_RULE, tree.seq[here], seq, seq, ANYBODY, 0)
                     show(found, appended_by(tree, here, node))
                     show_holders(tree, replicas, found, half, node, here)
                 elif enough:
@@ -359,4 +359,4 @@ def observe(
     for node in range(len(replicas.tip)):
         if replicas.stated_seq[node] >= 0:
             show(found, not_shown_by(tree, replicas, node, f, base))
-    suspect(cluster, UNCOMMITTED_READ, e0, seq)
+    suspect(cluster, UNCOMMITTED_READ, e0, seq, seq, ANYBODY, 0)

@@ -58,7 +58,7 @@ from .client_rules import (
     Tail,
 )
 from .commitment import taken_for
-from .state import Attempts, Clients, Cluster, Doubts, Former, Lives, Replicas, suspect
+from .state import ANYBODY, Attempts, Clients, Cluster, Doubts, Former, Lives, Replicas, suspect
 from .tree import (
     ACKED_ALL,
     ACKED_LEADER,
@@ -912,6 +912,6 @@ def settle_ok(
         committed = tree.commit_seq[vertex] if tree.flags[vertex] & COMMITTED else doubts.shown[i]
         report(found, check, fields, tree.seq[vertex], seq, committed)
         if cluster.write_caching[0]:
-            suspect(cluster, check, tree.seq[vertex], seq)
+            suspect(cluster, check, tree.seq[vertex], seq, seq, ANYBODY, 0)
     else:
         found.unjudged[check] += 1

@@ -24,7 +24,7 @@ from .rules import (
     OtherCommitted,
     WithoutMajority,
 )
-from .state import Cluster, Replicas, suspect
+from .state import ANYBODY, Cluster, Replicas, suspect
 from .tree import (
     ACKED_ALL,
     ACKED_LEADER,
@@ -230,7 +230,7 @@ def follower_commits(
         found.judged[FOLLOWER_COMMIT] += 1
         fields = AheadOfLeaders(node, offset=commit, own=replicas.term[node], leader=leader, most=most)
         report(found, FOLLOWER_COMMIT, fields, replicas.leader_seq[leader], cluster.most_commit_seq[0], seq)
-        suspect(cluster, FOLLOWER_COMMIT, replicas.leader_seq[leader], seq)
+        suspect(cluster, FOLLOWER_COMMIT, replicas.leader_seq[leader], seq, seq, ANYBODY, 0)
         return
     # What leaders have is not shown: whoever is the first to commit acts as one.
     found.unjudged[FOLLOWER_COMMIT] += 1
@@ -321,7 +321,7 @@ def on_majority(
     found.judged[COMMITTED_ON_MAJORITY] += 1
     few = WithoutMajority(node, offset=commit, term=tree.term[vertex], holders=sure, needed=enough)
     report(found, COMMITTED_ON_MAJORITY, few, appended_by(tree, vertex, node), seq)
-    suspect(cluster, COMMITTED_ON_MAJORITY, tree.seq[vertex], seq)
+    suspect(cluster, COMMITTED_ON_MAJORITY, tree.seq[vertex], seq, seq, ANYBODY, 0)
     for other in range(len(replicas.tip)):
         if not half >> other & 1:
             continue

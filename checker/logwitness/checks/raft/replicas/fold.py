@@ -75,7 +75,7 @@ from ...findings import MAX_NODES, Findings
 from ...hashing import roomy
 from ...kernel import kernel, part
 from ...sentences import NOTHING_OBSERVED
-from ..configurations import NOT_READABLE, ConfiguredFold
+from ..configurations import NOT_READABLE, ConfiguredFold, majority_in
 from ..protocol import RAFT
 from ..voters import UNKNOWN_VOTERS, acts_as_voter, recorded_nothing
 from .answers import answer, follower_shows, let_see, mark_visible, show_log
@@ -92,6 +92,7 @@ from .client_rules import (
 from .clients import end_of_life, enqueue, hear, may_have_run, retreat, settle, was_shown
 from .commitment import commit_to, follower_commits, leader_commits, lose, take_office, writes_first
 from .destroyed import destroy
+from .kept import DIED, EMPTIED, LOST, RUNS, UNSURE, find_again, lose_end
 from .log import append, flush, stand, truncate
 from .rules import (
     ACK_RULE,
@@ -101,6 +102,8 @@ from .rules import (
     COMMIT_CURRENT_TERM,
     COMMITTED_AGREE,
     COMMITTED_ON_MAJORITY,
+    DIRTY_SURVIVES_CRASH,
+    FLUSHED_DURABLE,
     FOLLOWER_COMMIT,
     FOLLOWER_VISIBLE,
     LEADER_APPEND_ONLY,
@@ -109,7 +112,7 @@ from .rules import (
     PENDING_NOT_VISIBLE,
     VISIBLE_ON_MAJORITY,
 )
-from .state import SUSPECTS, Attempts, Clients, Cluster, Doubts, Former, Lives, Replicas, empty
+from .state import ANYBODY, SUSPECTS, Attempts, Clients, Cluster, Doubts, Former, Lives, Replicas, empty
 from .state import with_room as with_rows
 from .tree import (
     ACKED_ALL,
@@ -125,6 +128,7 @@ from .tree import (
     at,
     before,
     empty_tree,
+    members,
     unknown,
     with_room,
 )
@@ -200,6 +204,7 @@ def _scan(
                     replicas.tip_seq[each] = seq
                     replicas.flushed[each] = -1
                     replicas.flushed_seq[each] = seq
+                    replicas.ended[each] = EMPTIED if node >= 0 else max(replicas.ended[each], UNSURE)
             continue
         if node < 0:
             continue
@@ -215,6 +220,7 @@ def _scan(
                     replicas.stated_seq[node] = seq
                 elif replicas.running[node]:
                     end_of_life(replicas, lives, node, seq)
+                    lose_end(tree, replicas, cluster, node, seq)
                 replicas.running[node] = 0
                 code = fault_code(kind, columns.reason[i])
                 if kind != STOP:
@@ -222,6 +228,8 @@ def _scan(
                 note_end(account.held, node, kind, seq)
                 if kind != STOP and cause_of(code) >= 0:
                     replicas.takes[node] = cause_of(code)
+                how = LOST if kind != STOP and cause_of(code) >= 0 else DIED
+                replicas.ended[node] = max(replicas.ended[node], how)
             elif kind == ENQUEUE and columns.value[i] != NULL:
                 enqueue(attempts, columns.value[i], seq)
             continue
@@ -236,6 +244,10 @@ def _scan(
         if kind == START:
             replicas.voters[node] = cluster.first[0]
             replicas.old[node] = 0
+        if kind == START and replicas.running[node]:
+            end_of_life(replicas, lives, node, seq)
+            lose_end(tree, replicas, cluster, node, seq)
+        term_before = replicas.term[node]
         term = columns.term[i]
         role = columns.role[i]
         if term != NULL:
@@ -252,12 +264,17 @@ def _scan(
         elif kind in (VOTE, LEADER) or role in (ROLE_LEADER, ROLE_CANDIDATE):
             cluster.stranger[0] = node
 
+        if kind != START and replicas.ended[node] != RUNS:
+            if replicas.ended[node] == EMPTIED or replicas.down[node] > 0:
+                cluster.happens[START] = 1
+            replicas.ended[node] = RUNS
+            replicas.lacks_until[node] = -1
         if kind == START or replicas.down[node] > 0:
             # Who was down and goes on has started, also where that was not recorded.
             dirty = columns.dirty[i] if kind != APPEND else columns.offset[i] - 1
             retreat(replicas, former, node, seq)
-            if replicas.running[node]:
-                end_of_life(replicas, lives, node, seq)
+            if kind == START:
+                find_again(tree, replicas, cluster, found, node, dirty, term_before, seq)
             restart(tree, replicas, cluster, node, dirty, seq)
             replicas.began[node] = term if kind == START else NULL
             replicas.began_seq[node] = seq
@@ -313,6 +330,9 @@ def _scan(
                 flush(tree, replicas, found, node, flushed, seq)
             replicas.flushed[node] = flushed
             replicas.flushed_seq[node] = seq
+        if columns.dirty[i] != NULL:
+            replicas.dirty[node] = columns.dirty[i]
+            replicas.dirty_seq[node] = seq
 
         leads = replicas.leader_term[node] != NULL
         leader_seq = -1 if role == ROLE_LEADER else replicas.leader_seq[node]
@@ -426,9 +446,10 @@ class ReplicasFold(ConfiguredFold):
         blank = {name: np.full(MAX_NODES, NULL, dtype=np.int64) for name in Replicas._fields}
         blank["tip"][:] = ROOT
         blank["cut"][:] = NONE
-        for name in ("flushed_seq", "tip_seq", "lost_seq", "stated_seq", "former", "retreat_seq"):
+        for name in ("dirty_seq", "flushed_seq", "tip_seq", "lost_seq", "stated_seq", "former", "retreat_seq"):
             blank[name][:] = -1
-        for name in ("running", "start", "old"):
+        blank["lacks_until"][:] = -1
+        for name in ("running", "ended", "start", "old"):
             blank[name][:] = 0
         self._replicas = Replicas(**blank)
         voters = min(len(setting.voters), MAX_NODES)
@@ -446,7 +467,8 @@ class ReplicasFold(ConfiguredFold):
         )
         start |= dict.fromkeys(("most_commit", "most_commit_seq", "most_visible", "most_visible_seq"), -1)
         numbers_of = {name: np.array([number], dtype=np.int64) for name, number in start.items()}
-        numbers_of["suspects"] = np.zeros((0, 3), dtype=np.int64)
+        numbers_of["suspects"] = np.zeros((0, _OF_SUSPECT), dtype=np.int64)
+        numbers_of["forks"] = np.zeros((0, 0, 2), dtype=np.int64)
         for name in ("shows", "happens"):
             numbers_of[name] = np.zeros(len(KINDS), dtype=np.int64)
         self._cluster = Cluster(**numbers_of)
@@ -508,8 +530,13 @@ class ReplicasFold(ConfiguredFold):
         suspects = self._cluster.suspects
         room = min(SUSPECTS, int(self._cluster.suspects_used[0]) + 4 * (len(columns.seq) - tries) + answered)
         if len(suspects) < room:
-            more = np.zeros((room - len(suspects), 3), dtype=np.int64)
+            more = np.zeros((room - len(suspects), _OF_SUSPECT), dtype=np.int64)
             self._cluster = self._cluster._replace(suspects=np.concatenate([suspects, more]))
+        nodes = min(len(self.nodes.names), MAX_NODES)
+        forks = self._cluster.forks
+        if len(forks) < nodes:
+            grows = (0, nodes - len(forks))
+            self._cluster = self._cluster._replace(forks=np.pad(forks, (grows, grows, (0, 0))))
         # What a client is told is doubted four times at most.
         self._doubts = with_rows(self._doubts, int(self._doubts.used[0]), 4 * answered)
 
@@ -646,18 +673,23 @@ class ReplicasFold(ConfiguredFold):
     def _acquit(self) -> None:
         """Nobody is accused of what may lack in the record of a voter that was cut off (`suspect`)."""
         used, voters = int(self._lives.used[0]), self._voters()
-        lives = np.column_stack([self._lives.ended[:used], self._lives.recorded[:used]])[
-            voters[self._lives.node[:used]]
-        ]
-        for check, since, seq in self._cluster.suspects[: int(self._cluster.suspects_used[0])].tolist():
-            if np.any((lives[:, 0] > since) & (lives[:, 1] < seq)):
+        nodes, ended, recorded = (column[:used][voters[self._lives.node[:used]]] for column in self._lives[1:])
+        first = int(self._cluster.first[0])
+        known = 0 if self._cluster.changes[0] else majority_in(first)
+        suspects = self._cluster.suspects[: int(self._cluster.suspects_used[0])].tolist()
+        for check, since, until, seq, those, besides in suspects:
+            cut_off = {*nodes[(ended > since) & (recorded < until)].tolist()}
+            lacks = sum(1 << node for node in cut_off if those >> node & 1)
+            if lacks and (those == ANYBODY or members((lacks | besides) & first) >= known):
                 self.found.violated[check] -= 1
                 self.found.judged[check] -= 1
                 self.found.unjudged[check] += 1
                 self._kept = [each for each in self._kept if each[0] != check or seq not in each[2]]
 
 
+_OF_SUSPECT = 6
 _OF_COMMITS = (COMMITTED_ON_MAJORITY, COMMIT_CURRENT_TERM, COMMITTED_AGREE, FOLLOWER_COMMIT)
+_OF_STARTS = (FLUSHED_DURABLE, DIRTY_SURVIVES_CRASH)
 _OF_LEADERS = (COMMIT_CURRENT_TERM, LEADER_COMPLETENESS, LEADER_APPEND_ONLY)
 _OF_VISIBLE = (VISIBLE_ON_MAJORITY, PENDING_NOT_VISIBLE, FOLLOWER_VISIBLE)
 _WITHOUT = (
@@ -665,6 +697,7 @@ _WITHOUT = (
     (COMMIT, LEADER, "commit indexes move, but no leader event is recorded", _OF_LEADERS),
     (COMMIT, APPEND, "commit indexes move, but no append is recorded", _OF_COMMITS),
     (COMMIT, COMMIT, "commit indexes move, but no commit event is recorded", _OF_COMMITS),
+    (START, START, "nodes go on after they were down, but no start is recorded", _OF_STARTS),
     (FLUSH, FLUSH, "flushed offsets move, but no flush is recorded", (COMMITTED_ON_MAJORITY,)),
     (SHOWN, SHOWN, "visible offsets move, but no visible event is recorded", _OF_VISIBLE),
     (ACKED, ACKED, "what clients appended is committed, but no answer to them is recorded", (ACK_RULE, ACKED_SURVIVES)),

@@ -522,3 +522,42 @@ UNCOMMITTED_READ = number(
         columns=("process", "offset", "value"),
     ),
 )
+
+
+class Missing(NamedTuple):
+    """A node started with a log that ends before what it had."""
+
+    node: Node
+    offset: int
+    end: int
+
+
+FLUSHED_DURABLE = number(
+    CHECKS,
+    Check(
+        id="flushed-durable",
+        rule="What a node had flushed is in its log when it starts again, whatever stopped it.",
+        source=("raft.md#power-loss", "raft.md#failed-fsync", "raft.md#cut-in-a-lost-end"),
+        fact="a start of a node that had flushed something",
+        sentence="Node {node} had flushed up to {offset}, but after its restart its log ends at {end}.",
+        fields=Missing,
+        kinds=(Kind.START,),
+        columns=("flushed", "dirty"),
+    ),
+)
+DIRTY_SURVIVES_CRASH = number(
+    CHECKS,
+    Check(
+        id="dirty-survives-crash",
+        rule="A process that dies without losing power keeps everything it had appended: the page cache survives. So "
+        "does one that finds its disk full.",
+        source=("raft.md#process-crash", "history-checks.md#full-disk", "raft.md#cut-in-a-lost-end"),
+        fact="a start of a node that had appended something, after a crash, a stop or a full disk, without power loss "
+        "or another storage error",
+        sentence="Node {node} had appended up to {offset} and only its process died, "
+        "but after its restart its log ends at {end}.",
+        fields=Missing,
+        kinds=(Kind.START,),
+        columns=("dirty",),
+    ),
+)

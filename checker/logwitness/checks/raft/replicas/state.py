@@ -21,6 +21,8 @@ class Replicas(NamedTuple):
     term: Ints
     voters: Ints  # of its configuration, as a bit set; and the old ones while it is joint
     old: Ints
+    dirty: Ints
+    dirty_seq: Ints
     flushed: Ints  # NULL: it was not heard of yet
     flushed_seq: Ints  # the last event that states how far it has flushed
     commit: Ints
@@ -48,6 +50,10 @@ class Replicas(NamedTuple):
     former: Ints  # what it held before it last held less, in `Former`
     retreat_seq: Ints  # when that was
     shared: Ints  # room for `destroyed`
+    ended: Ints  # how its life ended, by the numbers in `kept`
+    lacks_since: Ints  # the last event of its record, if that may have lost its end since
+    lacks_until: Ints  # and the event by which that life ended; -1: the record is whole
+    rival: Ints  # the first offset at which a leader, of its term or later, had something else then
 
 
 class Cluster(NamedTuple):
@@ -75,7 +81,7 @@ class Cluster(NamedTuple):
     most_commit_seq: Ints
     most_visible: Ints
     most_visible_seq: Ints
-    suspects: Ints  # violations that a lost end of a record may explain: check, since which event, the breach
+    suspects: Ints  # violations that a lost end of a record may explain (`suspect`)
     suspects_used: Ints
     stranger: Ints  # a node that is no voter and acts as one
     says_last: Ints  # the first answer to an append that states a last offset; -1
@@ -89,6 +95,7 @@ class Cluster(NamedTuple):
     cuts: Ints  # appends over the log that a truncation would explain
     shows: Ints  # by kind: whether such an event occurs
     happens: Ints  # by kind: whether what such an event says has happened, as other events show
+    forks: Ints  # by node and node: where their logs parted when the life of the first ended, and the other's term
 
 
 class Clients(NamedTuple):
@@ -169,19 +176,27 @@ class Doubts(NamedTuple):
     next: Ints  # of the same value
 
 
+ANYBODY = -1
+"""Whose record may lack it."""
+
 SUSPECTS = 1024
 """Violations that are kept for the end, when it is known who was cut off; further ones stand."""
 
 
 @part
-def suspect(cluster: Cluster, check: int, since: int, seq: int) -> None:
-    """The violation by event ``seq`` is none if what lacks may have been recorded since event ``since`` and be lost."""
+def suspect(cluster: Cluster, check: int, since: int, until: int, seq: int, among: int, besides: int) -> None:
+    """The violation by event ``seq`` is none if what lacks may have been recorded between two events and be lost, by a
+    voter that was cut off: of those in the bit set ``among`` who together with others, ``besides``, are a majority; or
+    any, if that is `ANYBODY`."""
     place = cluster.suspects_used[0]
     if place < len(cluster.suspects):
         cluster.suspects_used[0] += 1
         cluster.suspects[place, 0] = check
         cluster.suspects[place, 1] = since
-        cluster.suspects[place, 2] = seq
+        cluster.suspects[place, 2] = until
+        cluster.suspects[place, 3] = seq
+        cluster.suspects[place, 4] = among
+        cluster.suspects[place, 5] = besides
 
 
 _FIRST_ROWS = 16
