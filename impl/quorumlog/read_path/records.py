@@ -27,7 +27,7 @@ class Copy(msgspec.Struct, frozen=True, gc=False):
     """One copy of a record: where its others are, which write it is of, and the payload with its checksum.
 
     ``run`` is that of the recovery that wrote it, 0 for the sequencer; ``wave`` counts the sequencer's tries; ``lng``:
-    the last known good LSN of the writer.
+    the last known good LSN of the writer. Source: read-path.md#copies, read-path.md#one-log-without-times.
     """
 
     lsn: int
