@@ -62,8 +62,8 @@ BESIDE: dict[str, tuple[Collection[str], str]] = {
     "heartbeats-to-all": (("heard",), "whatever the server did next: it went on"),
     "reports-to-all": (("report_sent",), "a report sent by any server tells that it is recorded where they go"),
     "reports-go-on": (
-        ("heartbeat", "heard"),
-        "so many heartbeats as the sentence says, the last of them are evidence; and what the server did after them",
+        ("heartbeat", "heard", "up", "down"),
+        "so many heartbeats or checks as the sentence says, the last of them evidence; and what the server did after",
     ),
     "targets-may-answer": (("changelog",), "of which epoch the takeover is among the offsets passed"),
     "acknowledged-not-lost": (("copy", "purge"), "the copies that it had, where the system has deleted them since"),

@@ -350,6 +350,23 @@ def test_a_leader_goes_on_behind_what_a_follower_has_committed() -> None:
     assert read.start == 2
 
 
+def test_a_follower_that_is_behind_is_sent_one_chunk_of_32_kib_at_a_time() -> None:
+    """Source: raft.md#recovery-chunks."""
+    bench = Bench(term=1, entries=(1, 1, 1, 1)).lead()
+    bench.receive(2, HeartbeatReply(2, bench.core.progress[2].next_sequence(), False, -1, 0, 0))
+    (read,) = bench.of(ReadLog)
+    assert (read.start, read.max_bytes) == (1, 32 << 10)
+    bench.give(LogRead(read.ticket, (batch(1, 1), batch(2, 1))))
+    assert [len(request.batches) for request in bench.sent(AppendEntries)] == [2]
+    assert bench.of(ReadLog) == []
+    bench.append(7)
+    assert {effect.to for effect in bench.of(Send)} == {1}
+    bench.give(TimerFired(Timer.HEARTBEAT))
+    assert bench.of(ReadLog) == bench.sent(AppendEntries) == []
+    bench.acknowledge(2, 2)
+    assert [read.start for read in bench.of(ReadLog)] == [3]
+
+
 def test_commit_and_visible_stop_where_the_logs_are_known_to_be_equal() -> None:
     bench = Bench(term=2, entries=(1, 1, 1, 1))
     bench.receive(1, AppendEntries(2, 1, 0, 1, 3, 3, False, (batch(1, 1),)))

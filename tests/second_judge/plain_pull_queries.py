@@ -406,6 +406,24 @@ def reports_go_on(history: History) -> Count:
         own = [e for e in history.events if e.node == node and e.process is None and e.kind in OF_STATUSES]
         for kinds, interval in ((("report",), "lag_report"), (("up", "down"), "heartbeat_check")):
             count += goes_on(own, node, kinds, interval)
+        count += goes_on_sending(own, node)
+    return count
+
+
+def goes_on_sending(own: list[Event], node: int) -> Count:
+    """Whether a node sends heartbeats again and again while it checks who is alive."""
+    count, checks, now = Count(), 0, None
+    for at, e in enumerate(own):
+        lived = life(own[:at], node)
+        server = said(lived[0], is_server) if lived else None
+        if lived is None or e.kind in (*GONE, "serve", "heartbeat"):
+            checks, now = 0, now if e.kind == "heartbeat" else None
+        elif e.kind in ("up", "down") and e.stamp != now:
+            checks, now = checks + 1, e.stamp
+            sends = server is not None and server["heartbeats"]
+            if sends and (checks - 1) * server["heartbeat_check"] > 1000 + 10 * server["heartbeat_send"]:
+                count += VIOLATED
+                checks = 0
     return count
 
 

@@ -106,10 +106,13 @@ REPORTS_TO_ALL = Check(
 )
 GO_ON = Check(
     id="reports-go-on",
-    rule="A server that sends heartbeats goes on reporting its lag, and checking who is alive.",
+    rule="A server that sends heartbeats goes on reporting its lag and checking who is alive; one that checks goes on "
+    "sending heartbeats.",
     source=("pull-queries.md#reports-go-on", "pull-queries.md#lag-formula"),
     fact="a lag report of a server that reports, or a decision of a check",
     sentence={
+        "heartbeats": "Node {node} checked who is alive {rounds:time|times}, once every {check} ms, but has sent no "
+        "heartbeat since.",
         "reports": "Node {node} sent {rounds:heartbeat|heartbeats} to each listed host, one every {send} ms, but has "
         "made no lag report since.",
         "checks": "Node {node} sent {rounds:heartbeat|heartbeats} to each listed host, one every {send} ms, but has "
@@ -138,14 +141,15 @@ _REPORT, _REPORT_SENT, _SHOWN = code(Kind.REPORT), code(Kind.REPORT_SENT), code(
 _FIRST = 1000
 """Milliseconds after which a server has reported and checked for the first time, at the latest."""
 _MOST = 10
-"""So many intervals without a report or a check are too many, though a clock may be set to another rate in between."""
+"""So many intervals without a report, a check or a heartbeat are too many, though a clock may be set to another rate in
+between."""
 _SERVE, _LISTED, _HEARTBEAT, _HEARD, _UP, _DOWN, _ROUTE = (
     code(kind) for kind in (Kind.SERVE, Kind.LISTED, Kind.HEARTBEAT, Kind.HEARD, Kind.UP, Kind.DOWN, Kind.ROUTE)
 )
 _IS_END = lookup(END_KINDS)
 _IS_WANTED = lookup(_KINDS | END_KINDS)
 _REPLAYS, _HEARD_IN_TIME, _SILENT, _TO_ALL, _REPORTS_TO_ALL, _GO_ON, _DECIDES_ALL = range(len(CHECKS))
-_DIFFERS, _FALSE_DOWN, _FALSE_UP, _UNLISTED, _LACKS, _OVERDUE, _PARTIAL = (1 << bit for bit in range(7))
+_DIFFERS, _FALSE_DOWN, _FALSE_UP, _UNLISTED, _LACKS, _OVERDUE, _PARTIAL, _STILL = (1 << bit for bit in range(8))
 """What a decision, a round of heartbeats or a check breaks."""
 _BROKEN, _FEWER, _TELLS = range(3)
 """What was broken last; how many nodes there are, if each host is a node of its own and there are no more than `FEW`,
@@ -182,6 +186,7 @@ class _Servers(NamedTuple):
     silence: Cells
     reports: Cells  # heartbeats that may be sent without a lag report; -1: none is made
     checks: Cells
+    beatless: Cells  # checks that may be made without a heartbeat; -1: none is sent
     host: Cells  # the number of its host
     round: Cells  # the number of the heartbeats of one stamp
     opened: Cells  # whether they are not over
@@ -191,8 +196,10 @@ class _Servers(NamedTuple):
     statuses: Cells  # how many other hosts have a status
     unreported: Cells  # rounds since the last report
     unchecked: Cells
+    unsent: Cells  # checks since the last heartbeat
     report: Cells  # the event of that
     check: Cells
+    beat: Cells
     telling: Cells  # the number of the report that is told of
     announced: Cells  # its stamp
     turn: Cells  # the number of the last check
@@ -259,6 +266,7 @@ def _sends(state: _State, node: int, pair: int, stamp: int, seq: int) -> None:
     servers, pairs = state.servers, state.pairs
     servers.opened[node] = 1
     servers.sent[node] = stamp
+    servers.unsent[node], servers.beat[node] = 0, seq
     if pairs.round[pair] != servers.round[node]:
         pairs.round[pair] = servers.round[node]
         servers.to_listed[node] += pairs.listed[pair] >= 0
@@ -330,7 +338,8 @@ def _begins_check(state: _State, node: int, stamp: int, seq: int, judged: Cells)
     servers.turn[node] += 1
     servers.now[node], servers.turned[node] = stamp, seq
     servers.due[node], servers.decided[node] = servers.others[node], 0
-    return 0
+    servers.unsent[node] += servers.beatless[node] >= 0
+    return _STILL if 0 <= servers.beatless[node] < servers.unsent[node] else 0
 
 
 @part
@@ -499,7 +508,7 @@ def _skim(rows: _Rows, at: int, state: _State, judged: Cells) -> int:
 
 
 _OF_PROCESS = (
-    *("telling", "listed", "statuses", "unreported", "unchecked", "to_listed", "opened", "round"),
+    *("telling", "listed", "statuses", "unreported", "unchecked", "unsent", "to_listed", "opened", "round"),
     *("turn", "due", "decided", "others"),
 )
 _BLANK = {"runs": 0, "known": 0, "announced": NULL, "now": NULL, **dict.fromkeys(_OF_PROCESS, 0)}
@@ -571,6 +580,9 @@ class StatusFold(SkimmingFold[_Rows]):
         if broken & _PARTIAL:
             self._passes_over(e)
             return False
+        if broken & _STILL:
+            self._sends_nothing(e)
+            return False
         if e.kind == _SERVE:
             self._serves(e)
         elif e.kind == _LISTED:
@@ -612,6 +624,7 @@ class StatusFold(SkimmingFold[_Rows]):
                 "silence": server.silence,
                 "reports": (_FIRST + _MOST * server.lag_report) // send if server.lag_reports else NOWHERE,
                 "checks": (_FIRST + _MOST * server.heartbeat_check) // send,
+                "beatless": 1 + (_FIRST + _MOST * send) // server.heartbeat_check if server.heartbeats else NOWHERE,
                 "host": NOWHERE if self._plain is None else self._plain.names.get(server.host, NOWHERE),
             }
             for name, number in announced.items():
@@ -665,6 +678,14 @@ class StatusFold(SkimmingFold[_Rows]):
                 rests_on = (Kind.REPORT,) if way == "reports" else ()
                 self._tallies[GO_ON.id].violation(int(last[who]), *shown, rests_on=rests_on, **announced)
                 rounds[who] = 0
+
+    def _sends_nothing(self, e: _Rows) -> None:
+        """A check begins, and there were too many since the last heartbeat."""
+        servers, check = self._state.servers, self._hosts.servers[e.node].heartbeat_check
+        announced: dict[str, Any] = {"node": e.node, "rounds": int(servers.unsent[e.who]), "check": check}
+        evidence = int(servers.beat[e.who]), e.seq
+        self._tallies[GO_ON.id].violation(*evidence, way="heartbeats", rests_on=(Kind.HEARTBEAT,), **announced)
+        servers.unsent[e.who] = 0
 
     def _passes_over(self, e: _Rows) -> None:
         """A check that is over, since ``e`` is of the next one, and did not decide about all hosts."""

@@ -142,7 +142,7 @@ MUTANTS = (
     Mutant(
         "send-failure-stops-heartbeats",
         "a heartbeat that cannot be sent is the last one",
-        ("bad-time-bounded",),
+        ("reports-go-on", "bad-time-bounded"),
         None,
         "departures",
         stage=StoppingSenders,
