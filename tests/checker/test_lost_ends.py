@@ -121,7 +121,8 @@ def test_what_lacks_inside_a_read_is_not_trimmed() -> None:
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
-    ("seed", "setting", "node"), [(7100, "default", 1), (7110, "transfers", 0), (9002, "followers-trim", 1)]
+    ("seed", "setting", "node"),
+    [(7100, "default", 1), (7110, "transfers", 0), (9002, "followers-trim", 1)],
 )
 def test_a_voter_that_recorded_nothing_may_have_done_anything(seed: int, setting: str, node: int) -> None:
     sink = MemorySink()

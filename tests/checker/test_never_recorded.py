@@ -11,9 +11,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from msgspec.structs import replace
 
-from loghistory import open_run
-from logwitness import RunVerdict, check
+from loghistory import MemorySink, Recorder, open_run
+from logwitness import RunVerdict, Verdict, check
+from logwitness.explain.transcripts import history
+from quorumlog.durations import MILLISECOND
+from quorumlog.raft.settings import SETTINGS
+from quorumlog.raft.simulated import RaftCluster
 
 RUNS = sorted(
     file.parent for file in (Path(__file__).resolve().parents[2] / "histories" / "runs").glob("*/*/manifest.json")
@@ -73,3 +78,47 @@ def test_a_kind_that_is_never_recorded(run: Path) -> None:
         assert {id_ for id_ in more if (kind, id_) not in ALIKE} == set(), kind
         if kind in NEEDED and whole.verdict == "holds":
             assert verdict.verdict != "holds", kind
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(
+    ("setting", "seed", "milliseconds", "kind"),
+    [
+        ("members-leave", 700086, 600, "configuration"),
+        ("members-leave", 700296, 600, "configuration"),
+        ("members-leave", 720016, 600, "configuration"),
+        ("members", 720084, 600, "configuration"),
+        ("wiped", 700129, 600, "configuration"),
+        ("trimmed", 750016, 400, "trim"),
+    ],
+)
+def test_what_is_never_recorded_of_a_simulated_run(setting: str, seed: int, milliseconds: int, kind: str) -> None:
+    configuration = replace(SETTINGS[setting], duration=milliseconds * MILLISECOND)
+    sink = MemorySink()
+    recorder = Recorder(sink)
+    RaftCluster(seed, configuration, recorder).play()
+    recorder.close()
+    kinds = sink.table.column("kind").cast(pa.string())
+    assert pc.any(pc.equal(kinds, kind)).as_py()
+    known = {**configuration.known_to_the_judge(), "protocol": "raft"}
+    verdict = check(sink.table.filter(pc.not_equal(kinds, kind)), configuration=known)
+    assert not broken(verdict)
+    assert verdict.verdict is Verdict.UNDECIDED
+
+
+@pytest.mark.parametrize("asked", ["join", "leave", "demote", "transfer", None])
+@pytest.mark.parametrize("recorded", [False, True])
+def test_who_votes_is_known_unless_members_changed_and_nobody_says_how(asked: str | None, recorded: bool) -> None:
+    lines = "n1 start|n2 start|n3 start|n1 term 1 role=candidate|n1 vote 1|n1 leader"
+    lines += f"|- fault {asked} n3" if asked else ""
+    lines += (
+        "|n1 append 0 t1 v1 all|n1 flush" + ("|n1 configuration 0 text=1,2,3 revision 1" * recorded) + "|n1 commit 0"
+    )
+    majority, flushed = check(
+        history(lines).table,
+        ["leader-has-majority", "committed-flushed-on-majority"],
+        configuration={"voters": [1, 2, 3], "protocol": "raft"},
+    ).checks
+    known = recorded or asked in (None, "transfer")
+    assert (majority.verdict is Verdict.VIOLATED) == (flushed.verdict is Verdict.VIOLATED) == known
+    assert known or majority.verdict is flushed.verdict is Verdict.UNDECIDED

@@ -414,8 +414,9 @@ def _trimmed_unseen(history: History) -> int:
 
 
 def _compaction_may_lack(history: History) -> bool:
-    """Whether nodes compact, and one that recorded nothing may have as well."""
-    return history.unseen_trims() and history.compacts()
+    """Whether nodes compact, or state keys as if they did, and one that recorded nothing may have as well."""
+    keyed = any(e.kind == "append" and e.key is not None for e in history.events)
+    return history.unseen_trims() and (history.compacts() or keyed)
 
 
 def _trim_may_lack(history: History) -> bool:

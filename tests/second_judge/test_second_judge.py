@@ -160,6 +160,22 @@ EDGES = (
         for commit in (-1, 1)
         for end in (0, 1, 2)
     ),
+    # What is passed over where nodes state keys: one that recorded nothing may have compacted it.
+    *(
+        f"n1 start|{whole}n1 append 0 t1 v9 all{key}|n1 append 1 t1 v10 all{key}|n1 append 2 t1 v11 all{key}"
+        "|c1 append v9 all|c1 ok 0|c1 append v10 all|c1 ok 1|c1 append v11 all|c1 ok 2"
+        "|c2 read 0|c2 sees 0 v9|c2 sees 2 v11|c2 ok 3|c3 final_read 0|c3 sees 0 v9|c3 sees 2 v11|c3 ok 3"
+        for key in ("", " key=7")
+        for whole in ("", "n2 start|n3 start|")
+    ),
+    # Members were asked to change, and no configuration is recorded; a session that is not the first one.
+    *(
+        f"n1 start|n2 start|n3 start|n1 term 1 role=candidate|n1 vote 1|n1 leader{asked}|n1 append 0 t1 v1 all|n1 flush"
+        f"|n1 commit 0|n1 counted peer=3 session={session}|n1 counted peer=4 session={session}{last}|- phase final_read"
+        for asked in ("", "|- fault join n4", "|- fault leave n3", "|- fault transfer n1")
+        for session in (0, 2)
+        for last in ("", "|n3 configuration -1 text=1,2,3 revision 1")
+    ),
     # Who was stopped, and has recorded something, or nothing.
     "n1 start|n1 crash|n2 crash|- phase heal|- phase final_read",
 )

@@ -292,8 +292,8 @@ class Protocol:
     brings: Mapping[Kind, frozenset[Kind]] = field(default_factory=dict, compare=False)
     """By a kind of event, those of which there must have been some where there is one: if none is recorded, a check
     that has nothing to judge without them is undecided (`engine.unrecorded`)."""
-    shown: Mapping[Kind, str] = field(default_factory=dict, compare=False)
-    """Of a kind of event there must have been some where there is a fault, or an operation, of this name: if none is
+    shown: Mapping[Kind, tuple[str, ...]] = field(default_factory=dict, compare=False)
+    """Of a kind of event there must have been some where there is a fault, or an operation, of such a name: if none is
     recorded, what they may explain is undecided (`Check.explained_by`)."""
 
 

@@ -18,14 +18,14 @@ from ..checks.contract import Check, Outcome, Protocol, Setting, Verdict, Verdic
 from .doubt import explained
 
 _SHOWN_BY = {
-    Kind.TRIM: (Kind.SNAPSHOT, "trim"),
-    Kind.COMPACT: (None, "compact"),
-    Kind.INVOKE: (Kind.OK, None),
-    Kind.SEND: (Kind.RECEIVE, None),
-    Kind.TERM: (Kind.LEADER, None),
-    Kind.APPEND: (Kind.COMMIT, None),
+    Kind.TRIM: (Kind.SNAPSHOT, ("trim",)),
+    Kind.COMPACT: (None, ("compact",)),
+    Kind.INVOKE: (Kind.OK, ()),
+    Kind.SEND: (Kind.RECEIVE, ()),
+    Kind.TERM: (Kind.LEADER, ()),
+    Kind.APPEND: (Kind.COMMIT, ()),
 }
-"""What shows in any log that there were some: events of another kind, or a fault or an operation of this name."""
+"""What shows in any log that there were some: events of another kind, or a fault or an operation of such a name."""
 
 
 def unrecorded(found: Verdicts, setting: Setting) -> Verdicts:
@@ -33,8 +33,9 @@ def unrecorded(found: Verdicts, setting: Setting) -> Verdicts:
     seen, words = setting.seen, setting.words
     unsaid = {
         kind
-        for kind, (shows, word) in _shown().items()
-        if seen.lacks((kind,)) and ((shows and not seen.lacks((shows,))) or (word and words.code(word) in seen.asked))
+        for kind, (shows, names) in _shown().items()
+        if seen.lacks((kind,))
+        and ((shows and not seen.lacks((shows,))) or not seen.asked.isdisjoint(map(words.code, names)))
     }
     due = {kind for shows, kinds in _brought() if not seen.lacks((shows,)) for kind in kinds if seen.lacks((kind,))}
     if not unsaid and not due:
@@ -61,9 +62,9 @@ def _brought() -> list[tuple[Kind, frozenset[Kind]]]:
 
 
 @cache
-def _shown() -> dict[Kind, tuple[Kind | None, str | None]]:
+def _shown() -> dict[Kind, tuple[Kind | None, tuple[str, ...]]]:
     """What shows that there were events of a kind, in any log and by protocol."""
-    return _SHOWN_BY | {kind: (None, word) for protocol in _protocols() for kind, word in protocol.shown.items()}
+    return _SHOWN_BY | {kind: (None, names) for protocol in _protocols() for kind, names in protocol.shown.items()}
 
 
 def _protocols() -> set[Protocol]:

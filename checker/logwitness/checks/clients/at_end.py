@@ -90,7 +90,7 @@ class AtEnd:
         if unseen or (known.cut_off[0] and known.trimmed[0] > 0):
             begin = gaps[gaps[:, BEFORE] <= gaps[:, INVOKED]]
             ended.hidden_until = int(begin[:, HIGH].max(initial=-1))
-        if unseen and known.compacted[0]:
+        if unseen and (known.compacted[0] or known.keyed[0]):
             ended.hides_inside = True
             ended.hidden_until = _EVERYWHERE
         if self._has_final:

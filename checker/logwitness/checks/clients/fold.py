@@ -16,6 +16,7 @@ import numpy as np
 from loghistory.schema import Kind
 
 from ..codes import (
+    APPEND,
     CARRIES_STATE,
     COMPACT,
     ENDS,
@@ -103,6 +104,8 @@ def _scan(
                 known.trimmed[0] = max(known.trimmed[0], columns.offset[i])
             elif kind == COMPACT:
                 known.compacted[0] += 1
+            elif kind == APPEND and columns.key[i] != NULL:
+                known.keyed[0] = 1
         elif kind == FAULT:
             f = columns.f[i]
             if f == FAULT_WIPE and columns.node[i] >= known.voters[0] > 0:
@@ -312,7 +315,7 @@ FAMILY = Family(
     _KINDS,
     (
         *("time", "node", "process", "f", "acks", "term", "offset", "last_offset", "value", "text", "count", "bytes"),
-        *("dirty", "flushed", "reason"),
+        *("dirty", "flushed", "reason", "key"),
     ),
     ClientsFold,
     operations=OF_LOGS,

@@ -334,6 +334,7 @@ STALE_READ = number(
         fields=ShortRead,
         kinds=(Kind.OK,),
         columns=("process", "op", "f", "offset"),
+        explained_by=frozenset({Kind.TRIM}),
         by_trims=True,
     ),
 )

@@ -121,6 +121,7 @@ class Known(NamedTuple):
     counted: Ints
     gaps: Ints
     compacted: Ints
+    keyed: Ints  # 1: nodes state keys of entries
     ok_lasts: Ints  # 1: an acknowledgement stated a last offset behind the first
     read_lasts: Ints  # the same of a batch that a read returned
 

@@ -68,6 +68,7 @@ ONE_VOTE = Check(
 )
 MAJORITY = Check(
     id="leader-has-majority",
+    explained_by=frozenset({Kind.CONFIGURATION}),
     rule="A node leads a term only with the durable votes of a majority of the voters in that term, in a joint "
     "configuration of a majority of both halves.",
     source=("raft.md#election-majority", "raft.md#configuration-in-force"),

@@ -52,6 +52,7 @@ COUNTS = Check(
 )
 STAYS = Check(
     id="office-is-kept",
+    explained_by=frozenset({Kind.CONFIGURATION}),
     rule="While nothing hinders anybody, a leader leaves its office only for a later term, or when it has handed its "
     "leadership on.",
     source=("raft.md#office-is-kept", "raft.md#removed-leader", "raft.md#check-quorum"),
@@ -87,7 +88,7 @@ class OfficeFold:
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
         self._wishes = frozenset(map(setting.words.code, _WISHES))
-        self._counts, self._stays = Tally(COUNTS, setting.keep), Tally(STAYS, setting.keep)
+        self._counts, self._stays = Tally(COUNTS, setting.keep, setting.seen), Tally(STAYS, setting.keep)
         self._sessions: dict[int, tuple[dict[int, int] | None, int]] = {}  # in force on a node, and by which event
         self._members = {*setting.voters}  # of all configurations so far
         self._up: set[int] = set()
@@ -154,10 +155,12 @@ class OfficeFold:
             return
         self._counts.judged += 1
         said = {"node": e.node, "peer": e.peer, "session": e.session}
+        # A session other than the first one comes of a change.
+        rests_on = (Kind.CONFIGURATION,) if e.session else ()
         if e.peer not in named:
-            self._counts.violation(since, e.seq, way="nobody", **said)
+            self._counts.violation(since, e.seq, way="nobody", rests_on=rests_on, **said)
         elif named[e.peer] != e.session:
-            self._counts.violation(since, e.seq, way="earlier", named=named[e.peer], **said)
+            self._counts.violation(since, e.seq, way="earlier", rests_on=rests_on, named=named[e.peer], **said)
 
     def _leaves(self, e: _Event) -> None:
         bound = self._setting.progress_bound
@@ -219,7 +222,15 @@ n1 start
 == answers-of-members violated
 config voters=1,2,3
 * n1 start
+n2 start
+n2 configuration -1 text=1,2,3 revision 1
 * n1 counted peer=3 session=4
+
+== answers-of-members undecided
+# Where no change of the members is recorded at all, there may have been the one that gives this session.
+config voters=1,2,3
+n1 start
+n1 counted peer=3 session=4
 
 == office-is-kept holds
 # A leader that is asked to hand on, which hinders nobody, does so and leaves.

@@ -215,7 +215,7 @@ CONVERGES = number(
     CHECKS,
     Check(
         id="converges",
-        explained_by=frozenset({Kind.APPEND}),
+        explained_by=frozenset({Kind.APPEND, Kind.CONFIGURATION}),
         rule="Once all faults are healed and the run has reached its final read, every running voter ends with the "
         "whole log, all of it committed.",
         source=("raft.md#converges", "raft.md#recovery-end", "raft.md#recovery-flush"),
@@ -235,6 +235,7 @@ VOTERS_RETURN = number(
     CHECKS,
     Check(
         id="voters-return",
+        explained_by=frozenset({Kind.CONFIGURATION}),
         rule="Once all faults are healed and the run has reached its final read, every voter that a crash, a power "
         "loss or a failing disk had stopped runs again.",
         source=("raft.md#voters-return", "raft.md#restart"),

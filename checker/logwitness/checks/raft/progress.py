@@ -49,6 +49,7 @@ from .protocol import RAFT
 
 LEADS = Check(
     id="somebody-leads",
+    explained_by=frozenset({Kind.CONFIGURATION}),
     rule="While a majority of the voters is up and connected, one of them leads, appends what it is asked for, and "
     "commits that.",
     source=("raft.md#somebody-leads", "raft.md#progress-of-members"),
@@ -68,6 +69,7 @@ LEADS = Check(
 )
 CATCH_UP = Check(
     id="replicas-catch-up",
+    explained_by=frozenset({Kind.CONFIGURATION}),
     rule="What is committed reaches every voter that stays up and connected, within the bound.",
     source=("raft.md#replicas-catch-up", "raft.md#progress-of-members"),
     fact="a voter that stayed up and connected for as long as the bound",
@@ -79,6 +81,7 @@ CATCH_UP = Check(
 )
 NOTHING_LEFT = Check(
     id="nothing-left-behind",
+    explained_by=frozenset({Kind.CONFIGURATION}),
     rule="When nothing is appended and all voters are up and connected, they come to agree without another write.",
     source=("raft.md#nothing-left-behind", "raft.md#progress-of-members"),
     fact="a voter, after nothing was appended for as long as the bound",

@@ -23,4 +23,5 @@ RAFT = Protocol(
             Kind.ACKED,
         }
     ),
+    shown={Kind.CONFIGURATION: ("join", "leave", "demote")},
 )

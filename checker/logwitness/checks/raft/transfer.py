@@ -50,6 +50,7 @@ from .protocol import RAFT
 
 CHECK = Check(
     id="transfer-loses-nothing",
+    explained_by=frozenset({Kind.CONFIGURATION}),
     rule="A transfer of leadership loses nothing that the leader had acknowledged, whatever its acks level.",
     source=("raft.md#transfer-promise", "raft.md#timeout-now", "raft.md#transfer-refused", "raft.md#transfer-drain"),
     fact="a leader that leaves, or had to refuse; and the leader elected after it, where nobody can have lost that",

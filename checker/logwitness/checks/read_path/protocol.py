@@ -25,7 +25,7 @@ READ_PATH = Protocol(
     "read-path",
     frozenset(Kind(kind.word) for kind in VOCABULARY.kinds),
     {Kind.STREAM_RECORD: _WITH_RECORDS},
-    {Kind.TRIM_POINT: Operation.TRIM_LOG},
+    {Kind.TRIM_POINT: (Operation.TRIM_LOG,)},
 )
 
 GAP = {word: word_code(word) for word in GapWord}

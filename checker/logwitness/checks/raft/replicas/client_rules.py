@@ -67,6 +67,7 @@ OK_AFTER_COMMIT = number(
     CHECKS,
     Check(
         id="ok-after-commit",
+        explained_by=frozenset({Kind.CONFIGURATION}),
         rule="A client is told that an acks=all append succeeded only after it is committed; under write caching, "
         "after a majority has held it.",
         source=("history-checks.md#ok-after-commit", "raft.md#quorum-ack", "raft.md#write-caching"),

@@ -143,6 +143,7 @@ COMMITTED_ON_MAJORITY = number(
     CHECKS,
     Check(
         id="committed-flushed-on-majority",
+        explained_by=frozenset({Kind.CONFIGURATION}),
         rule="When a leader commits an entry, a majority of the voters has flushed that very entry: same offset, same "
         "term.",
         source=("raft.md#leader-commit", "raft.md#durable", "documents.md#raft-recovery-committed-and-dirty"),
@@ -309,6 +310,7 @@ VISIBLE_ON_MAJORITY = number(
     CHECKS,
     Check(
         id="visible-on-majority",
+        explained_by=frozenset({Kind.CONFIGURATION}),
         rule="An entry that readers may see is committed, or is or has been in the logs of a majority of the voters.",
         source=("raft.md#majority-replicated", "raft.md#replicated", "documents.md#raft-simplification-acks"),
         fact="a move of a node's visible offset",
@@ -362,6 +364,7 @@ ACK_RULE = number(
     CHECKS,
     Check(
         id="ack-rule",
+        explained_by=frozenset({Kind.CONFIGURATION}),
         rule="A leader acknowledges acks=all only when it still holds the entry in the term it was written in and has "
         "committed it; acks 0 and 1 only when it has appended it.",
         source=("raft.md#quorum-ack", "raft.md#relaxed-acks"),
