@@ -125,5 +125,6 @@ NoGapTooEarly == reader.end = "lost" => Efficient \/ reader.starts >= 2
 
 (* Mutants *)
 GivenUpForgotten(r) == r.leaving = {} /\ r.asked = r.version                 \* AsAmended
+DrainOverlooked(r) == ~r.givenUp /\ r.asked = r.version                     \* AsAmended
 IssuedAtOnce(r) == FALSE                                                     \* LooksAgain
 ===========================================================================================

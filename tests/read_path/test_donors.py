@@ -156,16 +156,27 @@ def test_a_donor_does_not_write_its_own_copy_anew_while_one_that_beats_it_is_on_
     assert donating.core._tasks == {}
 
 
-def test_what_was_drained_here_is_made_anew_where_nobody_of_its_copyset_can() -> None:
-    drained = replace(copy(0, 2), flags=DRAINED)
-    donating = Donating(3, drained)
-    assert len(done(donating.learn({0: LOST}, 1))) == 1  # 2 has it, and is the donor
-    (other,) = {*sent(donating.learn({0: LOST, 2: LOST}, 2))}
+def test_what_was_drained_here_is_made_anew_from_here_where_nobody_of_its_copyset_is_left() -> None:
+    donating = Donating(3, replace(copy(0, 2), flags=DRAINED))
+    (other,) = {*sent(donating.learn({0: LOST, 2: LOST}, 1))}
     assert other == 1
-    donating.stored(1, 2)
+    donating.stored(1, 1)
     now = donating.core.contents.copies[LSN]
     assert {*now.copyset} == {1, 3}
     assert not now.flags & DRAINED
+
+
+def test_what_was_drained_here_is_made_anew_from_here_where_its_copyset_amends_nothing() -> None:
+    """A drain was given up before 2 had amended its own copy, which does not name 0; or 2 has lost it since."""
+    donating = Donating(3, replace(copy(0, 2), flags=DRAINED))
+    for _ in range(5):
+        assert sent(donating.learn({0: LOST}, 1)) == {}
+        assert done(donating.learn({0: LOST}, 1)) == []
+        effects = donating.give(TimerFired("rebuild"))
+    (amended,) = sent(effects).values()
+    assert {*amended.copyset} == {2, 3}
+    assert len(done(donating.stored(2, 1))) == 1
+    assert not donating.core.contents.copies[LSN].flags & DRAINED
 
 
 def test_what_was_drained_is_made_anew_from_who_is_drained_again() -> None:

@@ -41,8 +41,11 @@ RECORDED = {run.name.removeprefix("mutant-"): run for run in sorted(RUNS.glob("m
 BY_RUN = {
     "old-statuses": ("stale-answers", 0),
     "recovery-skips-unavailable": ("unavailable", 0),
+    "patience-stays": ("slow-disks", 0),
+    "written-again": ("slow-disks", 0),
 }
-"""The run that shows to the judge that knows all what the known rules lose: setting and first seed."""
+"""The run that shows to the judge that knows all what the known rules lose, or what does not end: setting and first
+seed."""
 
 BY_TEST = {"repair-for-ever": "test_recovery.py", "seal-needs-f-majority": "test_recovery.py"}
 """The test that notices what no history shows: every shard comes back in the end, and nobody bounds a recovery."""
@@ -80,6 +83,14 @@ def _wrong(mutant: str | None, setting: str, seed: int) -> list[str]:
     losing = SETTINGS[setting].loses if setting in SETTINGS else False
     found = [each for each in problems(table.to_pylist()) if not (losing and "has a dataloss" in each)]
     return found + ([] if outcome.converged else ["does not converge"])
+
+
+@pytest.mark.parametrize("mutant", ["patience-stays", "written-again"])
+def test_where_each_write_takes_longer_than_a_recovery_waits_at_first_it_ends_all_the_same(mutant: str) -> None:
+    """Source: read-path.md#recovery-clean, read-path.md#written-once."""
+    setting, seed = BY_RUN[mutant]
+    assert _wrong(mutant, setting, seed) == ["does not converge"]
+    assert _wrong(None, setting, seed) == []
 
 
 @pytest.mark.slow

@@ -48,7 +48,8 @@ def test_every_acknowledged_record_is_delivered_once_and_in_order(setting: str, 
     table, outcome = PROTOCOL.simulate(seed, SETTINGS[setting])
     assert outcome.converged
     assert list(problems(table.to_pylist())) == []
-    assert outcome.counts["stream_record"] > (300 if SETTINGS[setting].duration > SECOND else 30)
+    many = 5 if setting == "slow-disks" else 300 if SETTINGS[setting].duration > SECOND else 30
+    assert outcome.counts["stream_record"] > many
 
 
 class StoresAtOnce(ShardCore):

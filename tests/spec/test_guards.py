@@ -63,11 +63,10 @@ LARGER = {
     "Recovery.Mutate: TakesRun(s, r)": "recovery-two-runs",
     "Recovery.Purge: Purged(@[n], r)": "recovery-overtaken",
     "Rebuilding.Away: s \\in Up": "rebuilding-two-leave",
-    "Rebuilding.TakeUp: Cardinality(Up) >= R": "rebuilding-two-leave",
-    "Rebuilding.Digest: Cardinality(read) >= R": "rebuilding-two-leave",
-    "Rebuilding.Digest: set \\subseteq Holders(read) \\/ Holders(read) \\subseteq set": "rebuilding-two-leave",
-    'Rebuilding.Done: (Authoritative \\/ \\A t \\in Rebuilt : status[t] = "under")': "rebuilding-two-leave",
-    "Rebuilding.Waits: copy[s].set \\intersect Rebuilt # {}": "rebuilding-ends",
+    "Rebuilding.TakeUp: Cardinality(Staying) >= R": "rebuilding-two-leave",
+    "Rebuilding.Digest: Cardinality(among) >= R": "rebuilding-two-leave",
+    'Rebuilding.Done: (Authoritative \\/ \\A t \\in Gone : status[t] = "under")': "rebuilding-two-leave",
+    "Rebuilding.InOrder: New(s) \\subseteq task[s].stored": "rebuilding-half-amended",
     "Rebuilding.RecoveryUnderWay: s \\notin release": "rebuilding-ends",
 }
 """Guards that only larger models miss."""

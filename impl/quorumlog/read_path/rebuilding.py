@@ -129,16 +129,13 @@ class Donor(Shipping):
             self._effects.append(SetTimer("rebuild", self.settings.retry))
 
     def _to_amend(self) -> list[Copy]:
-        """The copies whose copysets name shards that leave, but for those that nobody is left to make anew.
-
-        Of what was drained here its copyset takes care, as long as that names anybody who can.
-        """
-        found = [copy for copy in self.contents.with_any_of(self._rebuilt) if copy.intact and self._donors_of(copy)]
-        return [copy for copy in found if not copy.flags & DRAINED or self._is_donor(copy)]
+        """The copies whose copysets name shards that leave, but for those that nobody is left to make anew."""
+        return [copy for copy in self.contents.with_any_of(self._rebuilt) if copy.intact and self._donors_of(copy)]
 
     def _donors_of(self, copy: Copy) -> list[int]:
-        staying = [shard for shard in copy.copyset if shard not in self.leaving]
-        return staying or [each for each in self._holders(copy) if each not in self.leaving or self._drains(each)]
+        holders = self._holders(copy)
+        staying = [shard for shard in holders if shard not in self.leaving]
+        return staying or [shard for shard in holders if self._drains(shard)]
 
     def _holders(self, copy: Copy) -> tuple[int, ...]:
         """Who has a record by a copy of this shard: the copyset of one that was drained does not name the shard."""

@@ -22,7 +22,7 @@ from quorumlog.read_path.placement import chosen
 from quorumlog.read_path.records import BRIDGE, DRAINED, HOLE, UNDER_REPLICATED, Copy, new_copy
 from quorumlog.read_path.rules import Rules, lsn_of
 
-_PATIENCE = 8
+PATIENCE = 8
 """So often a write or CLEAN is asked again before the shards are read again for the first time; then twice as often."""
 
 
@@ -63,7 +63,7 @@ class Recovery:
         self._nodesets = dict(sorted(nodesets.items()))
         self._known_good: dict[int, dict[int, int]] = {}  # by shard that is sealed
         self._epoch = _Epoch()
-        self._patience = _PATIENCE
+        self._patience = PATIENCE
         self._effects: list[Effect] = []
 
     @property

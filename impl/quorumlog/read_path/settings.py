@@ -460,6 +460,41 @@ SETTINGS: Mapping[str, ReadPathConfiguration] = {
             Fault(1900 * MILLISECOND, "wipe", (1,), 100 * MILLISECOND),
         ),
     ),
+    # A drain is given up when the drained shard has amended its copies, and a donor that does not hear of that has not
+    # amended its own. The shards that were to have the copies instead lose their disks, one after the other.
+    "drained-unheard": replace(
+        _CUT_OFF,
+        replication={"NODE": 2},
+        workload=ReadPathWorkload(trim=0.0),
+        plan=(
+            Fault(500 * MILLISECOND, "one_way", (2,), 150 * MILLISECOND, {"places": 4.0}),
+            Fault(500 * MILLISECOND, "drain", (2,), 60 * MILLISECOND),
+            Fault(800 * MILLISECOND, "wipe", (1,), 100 * MILLISECOND),
+            Fault(1500 * MILLISECOND, "wipe", (0,), 100 * MILLISECOND),
+        ),
+    ),
+    # A reader that wants efficiency and was away reads while a shard is drained, whose copies are amended; those of a
+    # donor that does not hear of that are not.
+    "read-while-drained": replace(
+        _CUT_OFF,
+        replication={"NODE": 2},
+        workload=ReadPathWorkload(trim=0.0),
+        reader=replace(_READER, guaranteed_delivery_efficiency=True),
+        plan=(
+            Fault(200 * MILLISECOND, "kill", (5,), 400 * MILLISECOND),
+            Fault(400 * MILLISECOND, "one_way", (2,), 600 * MILLISECOND, {"places": 4.0}),
+            Fault(400 * MILLISECOND, "drain", (2,), 800 * MILLISECOND),
+        ),
+    ),
+    # Each write takes longer than a recovery waits at first.
+    "slow-disks": replace(
+        _CUT_OFF,
+        disk=DiskTiming(least=550 * MILLISECOND, most=600 * MILLISECOND),
+        workload=ReadPathWorkload(clients=1, trim=0.0, timeout=3 * SECOND),
+        sequencer=_PATIENT,
+        duration=1500 * MILLISECOND,
+        plan=(Fault(1000 * MILLISECOND, "kill", (4,), 100 * MILLISECOND),),
+    ),
     # A shard that was away while an epoch was recovered gets copies of it from a donor before any release.
     "away-then-donated": replace(
         _CUT_OFF,

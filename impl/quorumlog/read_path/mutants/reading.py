@@ -87,6 +87,13 @@ class GivenUpForgotten(ReaderCore):
         super()._statuses_learned(replace(learned, given_up=False))
 
 
+class DrainOverlooked(ReaderCore):
+    """Whoever wants efficiency trusts copysets while a shard is drained, since that one is up."""
+
+    def _statuses_learned(self, learned: StatusesLearned) -> None:
+        super()._statuses_learned(replace(learned, rebuilt=learned.rebuilt - learned.drained))
+
+
 class StartKeepsNext(ReaderCore):
     """A START leaves what the shard had said in force."""
 
@@ -272,6 +279,13 @@ MUTANTS = (
         with_cores(reader=GivenUpForgotten),
         "efficient",
         checks=("no-gap-too-early",),
+    ),
+    mutant(
+        "drain-overlooked",
+        "with `guaranteed_delivery_efficiency`, a gap is issued in SCD while a shard is drained",
+        with_cores(reader=DrainOverlooked),
+        "read-while-drained",
+        checks=("no-gap-too-early", "acknowledged-not-lost"),
     ),
     mutant(
         "lost-without-rewind",

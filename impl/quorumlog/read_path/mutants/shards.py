@@ -53,6 +53,14 @@ class FirstAlone(ShardCore):
         return [copy for copy in super()._to_amend() if self._is_donor(copy)]
 
 
+class DrainedLeftToOthers(ShardCore):
+    """What was drained is left to the others that its copyset names, if any of them stays."""
+
+    def _to_amend(self) -> list[Copy]:
+        found = super()._to_amend()
+        return [copy for copy in found if self.number in copy.copyset or self._is_donor(copy)]
+
+
 class OwnOrder(ShardCore):
     """A donor writes the shards that stay first, so that another donor of the record writes them in another order."""
 
@@ -159,6 +167,16 @@ class UnsealedWhenBack(ShardCore):
         return 0
 
 
+class WrittenAgain(ShardCore):
+    """What is asked for again while it is on its way to the disk is written again."""
+
+    def _persist_for(self, sender: int, message: m.Message, change: Change, then: Callable[[], None]) -> None:
+        self._persist(change, then)
+
+    def _write_of(self, copy: Copy) -> None:
+        return None
+
+
 class AnsweredBeforeDurable(ShardCore):
     """STORED is sent at once, before the copy is durable."""
 
@@ -200,6 +218,13 @@ MUTANTS = (
         "a donor trusts that the first of each copyset makes the copies anew",
         with_cores(shard=FirstAlone),
         "drain-given-up",
+        checks=("rebuilt-is-replicated",),
+    ),
+    mutant(
+        "drained-left-to-others",
+        "a shard leaves what was drained there to the others that its copyset names",
+        with_cores(shard=DrainedLeftToOthers),
+        "drained-unheard",
         checks=("rebuilt-is-replicated",),
     ),
     mutant(
@@ -302,6 +327,12 @@ MUTANTS = (
         with_rules(takes_store=_overtaken_run_writes),
         "far-failover",
         checks=("seal-is-kept",),
+    ),
+    mutant(
+        "written-again",
+        "a shard writes again what is asked for again while it is on its way to the disk",
+        with_cores(shard=WrittenAgain),
+        "slow-disks",
     ),
     mutant(
         "answered-before-durable",

@@ -10,7 +10,7 @@ from quorumlog.read_path.events import AppendEnded, StatusesLearned
 from quorumlog.read_path.messages import DigestAnswer, Message, Store, StoreAnswer, Stored
 from quorumlog.read_path.mutants.parts import mutant, with_cores, with_rules
 from quorumlog.read_path.records import BRIDGE, HOLE, Copy, new_copy
-from quorumlog.read_path.recovery import Recovery
+from quorumlog.read_path.recovery import PATIENCE, Recovery
 from quorumlog.read_path.rules import NOWHERE
 from quorumlog.read_path.sequencer import SequencerCore, _Append
 from quorumlog.read_path.shard import ShardCore
@@ -149,6 +149,22 @@ class RecoveredUnstored(SequencerCore):
     """Its recoveries do not wait until what they settled is stored, and do not ask who knows of it."""
 
     recovery_type = WaitsForNoStore
+
+
+class WaitsAsLongEachTime(Recovery):
+    """It reads the shards anew after the same time each time, however long a write takes."""
+
+    def again(self) -> list[Effect]:
+        """See `Recovery`."""
+        effects = super().again()
+        self._patience = PATIENCE
+        return effects
+
+
+class PatienceStays(SequencerCore):
+    """Its recoveries do not become more patient."""
+
+    recovery_type = WaitsAsLongEachTime
 
 
 class KnowsOfNoLoss(SequencerCore):
@@ -368,6 +384,12 @@ MUTANTS = (
         with_rules(recovery_may_go_on=_only_if_all_answered),
         "unavailable",
         "https://github.com/restatedev/restate/issues/4463",
+    ),
+    mutant(
+        "patience-stays",
+        "a recovery waits as long each time until it reads the shards anew",
+        with_cores(sequencer=PatienceStays),
+        "slow-disks",
     ),
     mutant(
         "seal-needs-f-majority",
