@@ -176,6 +176,14 @@ EDGES = (
         for session in (0, 2)
         for last in ("", "|n3 configuration -1 text=1,2,3 revision 1")
     ),
+    # Who waits for memory is passed over, and enqueued later or not; or waits again; and nothing is withdrawn, or is.
+    *(
+        f"n1 start|n1 leader term=1|n1 wait value=9|n1 wait value=10|n1 wait value=11{turn}"
+        f"|n1 enqueue v11 1 bytes=1 reserved=1{then}|n1 enqueue v9 1 bytes=1 reserved=2{last}"
+        for turn in ("", "|n1 enqueue v10 1 bytes=1 reserved=1", "|n1 withdraw value=10")
+        for then in ("", "|n1 wait value=9", "|n1 term 2")
+        for last in ("", "|n1 withdraw value=10")
+    ),
     # Who was stopped, and has recorded something, or nothing.
     "n1 start|n1 crash|n2 crash|- phase heal|- phase final_read",
 )

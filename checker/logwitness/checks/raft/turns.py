@@ -8,6 +8,7 @@ Sources: raft.md#memory-units, raft.md#in-flight, raft.md#snapshot-transfer.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
@@ -85,13 +86,25 @@ class _Event(NamedTuple):
     reason: int
 
 
+class _Passed(NamedTuple):
+    """An append that was enqueued while another one waited: since which event, by which, in which term, its value."""
+
+    since: int
+    seq: int
+    term: int
+    value: int
+
+
 class TurnsFold:
     """Judges whose turn it was in one log; see the module."""
 
     def __init__(self, setting: Setting) -> None:
         self._slots = setting.max_in_flight
-        self._tallies = {check.id: Tally(check, setting.keep) for check in (WAITS, SLOTS, PARTS)}
+        self._tallies = {check.id: Tally(check, setting.keep, setting.seen) for check in (WAITS, SLOTS, PARTS)}
         self._waiting: dict[int, list[tuple[int, int]]] = {}  # by node: who waits, and by which event
+        self._passed: dict[tuple[int, int], list[_Passed]] = {}  # by node and value: who came first meanwhile
+        self._more: Counter[tuple[int, int]] = Counter()  # and how many more
+        self._keep = max(setting.keep, 1)
         self._held: dict[int, tuple[int, int, int]] = {}  # by node: of the snapshot up to there so many bytes, by which
 
     def feed(self, columns: Columns) -> None:
@@ -103,6 +116,8 @@ class TurnsFold:
             self._event(_Event(*row))
 
     def _event(self, e: _Event) -> None:
+        if e.kind in (WAIT, WITHDRAW):
+            self._decide(e.node, e.value)
         if e.kind == WAIT:
             self._waiting.setdefault(e.node, []).append((e.value, e.seq))
         elif e.kind == WITHDRAW:
@@ -115,6 +130,8 @@ class TurnsFold:
             self._part(e)
         elif e.kind != ROLE or e.role != ROLE_LEADER:
             self._waiting.pop(e.node, None)
+            for node, value in [each for each in self._passed if each[0] == e.node]:
+                self._decide(node, value)
         if e.kind == START:
             self._held[e.node] = NULL, 0, e.seq
 
@@ -130,12 +147,25 @@ class TurnsFold:
     def _enqueued(self, e: _Event) -> None:
         if e.node not in self._waiting or e.value == NULL:
             return
-        tally = self._tallies[WAITS.id]
-        tally.judged += 1
+        self._decide(e.node, e.value, waited=True)
+        self._tallies[WAITS.id].judged += 1
         first, since = self._waiting[e.node][0]
         if first != e.value:
-            tally.violation(since, e.seq, node=e.node, term=e.term, value=e.value, other=first)
+            passed = self._passed.setdefault((e.node, first), [])
+            if len(passed) < self._keep:
+                passed.append(_Passed(since, e.seq, e.term, e.value))
+            else:
+                self._more[e.node, first] += 1
         self._no_more(e)
+
+    def _decide(self, node: int, value: int, *, waited: bool = False) -> None:
+        """Who came before a value that waited came too early, if that waited on and is enqueued now; else it may have
+        been withdrawn before, where that is never recorded."""
+        rests_on, tally = () if waited else (Kind.WITHDRAW,), self._tallies[WAITS.id]
+        for since, seq, term, other in self._passed.pop((node, value), ()):
+            tally.violation(since, seq, rests_on=rests_on, node=node, term=term, value=other, other=value)
+        if more := self._more.pop((node, value), 0):
+            tally.more(more, rests_on)
 
     def _read_back(self, e: _Event) -> None:
         if self._slots is None:
@@ -165,6 +195,8 @@ class TurnsFold:
 
     def finish(self) -> Verdicts:
         """One outcome for each check, once all events were taken."""
+        for node, value in [*self._passed]:
+            self._decide(node, value)
         return Verdicts(tuple(tally.outcome() for tally in self._tallies.values()))
 
 
@@ -186,6 +218,23 @@ n1 start
 n1 wait value=11 term=1
 * n1 enqueue v11 all bytes=20 reserved=20 term=1
 n1 enqueue v10 all bytes=60 reserved=80 term=1
+
+== waits-in-turn violated
+# The one that waited may have been given up, but not before, for that is recorded where it happens.
+config voters=1,2,3
+n1 start
+* n1 wait value=10 term=1
+n1 wait value=11 term=1
+* n1 enqueue v11 all bytes=20 reserved=20 term=1
+n1 withdraw value=10
+
+== waits-in-turn undecided
+# Here nothing of the kind is recorded.
+config voters=1,2,3
+n1 start
+n1 wait value=10 term=1
+n1 wait value=11 term=1
+n1 enqueue v11 all bytes=20 reserved=20 term=1
 
 == waits-in-turn holds
 # Who leads again has nobody waiting.
