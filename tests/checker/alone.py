@@ -81,7 +81,11 @@ BESIDE: dict[str, tuple[Collection[str], str]] = {
         "the statuses before; that it had enough copies, and that the one who had it became empty; and that what the "
         "nodes recorded is whole",
     ),
-    "replication-property-holds": (("copy", "acknowledge"), "what was stored, or acknowledged, in front and behind"),
+    "replication-property-holds": (
+        ("copy", "acknowledge", "event_log"),
+        "what was stored, or acknowledged, in front and behind; that no shard was to be rebuilt or drained before",
+    ),
+    "candidates-follow-view": (("route",), "that it is recorded how queries are routed"),
     "recovery-settles-all": (("seal", "copy"), "all that a recovery read and stored: something is not among it"),
     "empty-takes-nothing": (("event_log",), "the statuses of shards, of which the last record has all"),
     "seal-is-kept": (("seal",), "the seals that there were, none of which is that far"),

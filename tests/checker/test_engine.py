@@ -173,6 +173,13 @@ def test_the_manifest_says_whose_run_it_is(tmp_path: Path) -> None:
     assert check(open_run(tmp_path / "paxos"), ["commit-monotonic"]).notes == ()
 
 
+def test_who_says_another_protocol_is_judged_by_the_events_all_the_same(tmp_path: Path) -> None:
+    for number, protocol in enumerate(("pull-queries", "read-path", "")):
+        made_by = {"protocol": protocol}
+        write_run(tmp_path / str(number), HEALTHY.table, {"name": "misnamed", "made_by": made_by})
+        assert _ids(check(open_run(tmp_path / str(number)))) >= _ids(check(HEALTHY.table)), protocol
+
+
 def test_losses_by_acks_level_and_fault() -> None:
     case = history(
         "c1 append v1 1 bytes=100|c1 ok 0-1 t1|c1 append v2 0 bytes=10|c1 ok 2 t1|- fault partition n1|"

@@ -36,6 +36,16 @@ def copyset_of_strangers(rows: list[Row]) -> None:
         row["shards"] |= 1 << 20
 
 
+def copyset_of_its_own(rows: list[Row]) -> None:
+    """One copy, of the first record, names two shards of which the others of its wave name one."""
+    row = rows[nth(rows, 0, kind="copy", record="data")]
+    row["shards"] ^= 0b11
+
+
+def unrouted(rows: list[Row]) -> None:
+    del rows[nth(rows, 7, kind="route")]
+
+
 def next_far(rows: list[Row]) -> None:
     """A committed read of clients alone that returned nothing is told to go on far ahead."""
     rows[:] = [row for row in rows if row["process"] is not None or row["kind"] in ("fault", "heal", "phase")]
@@ -93,6 +103,12 @@ PLANTS: dict[str, tuple[str, Callable[[list[Row]], None], str]] = {
     "a wipe of two": ("read_path/reference-rack-away", wipe_unrecorded, "lost-with-its-disk"),
     "a loss": ("read_path/reference-unavailable", lost_without_a_wipe, "lost-with-its-disk"),
     "a shard that there is not": ("read_path/reference-failover", copyset_of_strangers, "replication-property-holds"),
+    "a copyset of its own": (
+        "read_path/reference-rebuilding",
+        copyset_of_its_own,
+        "replication-property-holds",
+    ),
+    "a query that nobody routed": ("pull_queries/reference-default", unrouted, "candidates-follow-view"),
     "where a read ends": ("raft/reference-reads", next_far, "stale-read"),
     "what is shipped": ("read_path/reference-back-without", shipped_twice, "heard-was-shipped"),
     "itself": ("pull_queries/reference-default", itself_down, "status-replays"),
@@ -144,6 +160,25 @@ def test_a_configuration_that_events_contradict_is_not_believed(name: str) -> No
     verdict = check(table, configuration=known | stated)
     assert {each.id for each in verdict.checks if each.verdict == "undecided"} == {id_}
     assert verdict.verdict == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("run", "lacking", "id_"),
+    [
+        ("raft/reference-snapshots", "snapshot", "snapshot-is-committed"),
+        ("read_path/reference-failover", "seal", "seal-is-kept"),
+    ],
+)
+def test_a_kind_that_must_have_been_there_is_not_done_without(run: str, lacking: str, id_: str) -> None:
+    table, known = recorded(run)
+    rows = [row for row in table.to_pylist() if row["kind"] != lacking]
+    verdict = check(pa.Table.from_pylist(rows, schema=table.schema), configuration=known)
+    (found,) = [each for each in verdict.checks if each.id == id_]
+    assert (verdict.verdict, found.verdict, found.reason) == (
+        "undecided",
+        "undecided",
+        f"no {lacking} event is recorded",
+    )
 
 
 def test_no_gap_is_issued_in_single_copy_delivery_during_a_drain() -> None:

@@ -55,6 +55,8 @@ COMES_WITH = {
     "stream_record": "nodeset takes_part copy acknowledge release ship stream_settings stream_metadata stream_start "
     "stream_started stream_heard",
     "rows": "serve assigned route answer finish",
+    "recover": "seal",
+    "trim": "snapshot",
 }
 """What there must have been where there is a kind of event (history-checks.md#never-recorded)."""
 

@@ -877,7 +877,11 @@ def candidates_follow_view(history: History) -> Count:
     for at, e in enumerate(history.events):
         if e.kind in ("forward", "forwarded", "finish"):
             route = Route(history.events[:at], e.op)
-            count += UNJUDGED if not route.known else one_step(history.events[:at], e, route)
+            if route.at < 0 and e.kind != "forwarded" and is_open(history.events[:at], e.op):
+                lacks = not any(b.kind == "route" for b in history.events)
+                count += Count(1, 0, 0, 1, 1) if lacks else JUDGED + VIOLATED
+            else:
+                count += UNJUDGED if not route.known else one_step(history.events[:at], e, route)
         elif e.kind == "route":
             count += JUDGED + VIOLATED if Route(history.events[:at], e.op).known else Count()
         elif e.kind == "answer":
@@ -889,6 +893,12 @@ def candidates_follow_view(history: History) -> Count:
         if not of_partition(route, partition, host) or route.reasons(host, partition):
             count += VIOLATED
     return count
+
+
+def is_open(events: list[Event], op: int | None) -> bool:
+    """Whether a client asked, and was not told yet that it has got everything."""
+    own = [e.kind for e in events[asked_from(events, op) :] if e.op == op and e.kind in ("invoke", "ok")]
+    return own[-1:] == ["invoke"]
 
 
 def one_step(events: list[Event], e: Event, route: Route) -> Count:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -303,6 +304,7 @@ def replication_property_holds(history: History) -> Count:
             places = told[max(epoch for epoch in told if epoch <= e.offset >> 32)]
             if any((e.shards or 0) >> shard & 1 and str(shard) not in places for shard in range(63)):
                 count += JUDGED + VIOLATED
+    count += total(unlike_copies(history))
     for e in history.events:
         if e.kind == "nodeset" and nodeset(e):
             declared[e.epoch] = nodeset(e)
@@ -349,7 +351,20 @@ def replication_property_holds(history: History) -> Count:
                 count += UNJUDGED
             else:
                 count += judged(len(known) < e.offset + 1 - first)
-    return count.if_shown(void=count.violated > 0 and not (having and acknowledged))
+    void = count.violated > 0 and not (having and acknowledged)
+    return count.if_shown(lacks=count.lacking > 0, void=void)
+
+
+def unlike_copies(history: History) -> Iterator[Count]:
+    """Copies of one wave that name other shards than its first one, before any shard is to be rebuilt or drained."""
+    first: dict[tuple[int, int | None, int], int] = {}
+    logged = any(e.kind == "event_log" for e in history.events)
+    for e in history.events:
+        if e.kind == "event_log":
+            return
+        of_sequencer = e.kind == "copy" and e.record == "data" and e.recovery <= 0 and e.node in range(63)
+        if of_sequencer and first.setdefault((e.offset, e.value, e.wave), e.shards) != e.shards:
+            yield JUDGED + VIOLATED if logged else Count(1, 0, 0, 1, 1)
 
 
 def slow_is_bounded(history: History) -> Count:

@@ -264,13 +264,13 @@ def _nodes(
 ) -> tuple[tuple[int, ...], frozenset[str], bool]:
     """The voters and the protocols of a run, and whether nodes recorded what they did.
 
-    The voters: as configured; where only the number of nodes is, so many of them; else none is known. The protocol: as
-    the manifest has it, or the configuration of a table; else those of which there are events.
+    The voters: as configured; where only the number of nodes is, so many of them; else none is known. The protocols:
+    the one that the manifest names, or the configuration of a table, and those of which there are events. One that no
+    check is for may record events as others do; then these are not judged by the rules of others.
     """
     known = {family.protocol for family in families() if family.protocol is not None}
     manifest = source.manifest if isinstance(source, RunSource) else None
     named = (configuration if manifest is None else manifest.made_by).get("protocol")
-    protocols = frozenset({named}) if isinstance(named, str) else None
     voters = configured_voters(_name(source), configuration)
     number = 0 if voters else configured_number(configuration)
     if manifest is not None and manifest.events:
@@ -280,7 +280,10 @@ def _nodes(
         kinds, nodes = _recorded(source, known)
     if number:
         voters = numbered_voters(number, nodes)
-    return voters, _protocols_of(kinds, known) if protocols is None else protocols, not STATE_KINDS.isdisjoint(kinds)
+    protocols = frozenset({named} if isinstance(named, str) and named else ())
+    if protocols <= {protocol.name for protocol in known}:
+        protocols |= _protocols_of(kinds, known)
+    return voters, protocols, not STATE_KINDS.isdisjoint(kinds)
 
 
 def _protocols_of(kinds: Collection[str], known: Iterable[Protocol]) -> frozenset[str]:

@@ -55,8 +55,8 @@ STALENESS = Check(
 FOLLOW = Check(
     id="candidates-follow-view",
     rule="Who is asked follows from the view and the rounds: the candidates in order, each once, and no other host; a "
-    "forwarded query carries its own bound and goes no further. A query is routed, ends, and is answered by a host for "
-    "a partition once.",
+    "forwarded query carries its own bound and goes no further. A query is routed before it is forwarded or ends; it "
+    "is routed, ends, and is answered by a host for a partition once.",
     source=(
         "pull-queries.md#candidates-follow-view",
         "pull-queries.md#candidate-order",
@@ -70,6 +70,7 @@ FOLLOW = Check(
         "excluded": "Operation {op} asked {host} for partition {partition}, but {host} is not a candidate in the view "
         "of node {node}.",
         "hop": "Node {node} routed or forwarded operation {op}, which no client had sent to it.",
+        "unrouted": "Node {node} {did} operation {op}, which nobody had routed.",
         "bound": "Operation {op} was forwarded to node {peer} with the bound {said}; its own bound is {bound}.",
         "attempts": "Operation {op} attempted {attempts:host|hosts} in another order than the rounds prescribe in the "
         "view of node {node}.",
@@ -124,6 +125,7 @@ _SERVE, _ROUTE, _FORWARD, _FORWARDED, _ANSWER, _FINISH, _ROWS = map(
 )
 _IS_WANTED = lookup(_OF_SERVERS | _OF_CLIENTS)
 _ON_ITS_WAY = frozenset({_FORWARD, _FORWARDED, _FINISH, _ROWS})
+_OF_ROUTERS = frozenset({_FORWARD, _FINISH})
 _FACTS = {
     WITHIN.id: state.WITHIN,
     NO_RECORD.id: state.NO_RECORD,
@@ -320,7 +322,9 @@ class RoutingFold(QueryFold):
                 self._hosts.serve(rows.node[at], rows.value[at])
                 continue
             query = self._queries.get(op, rows.time[at])
-            if query is None or (query.route is None and kind in _ON_ITS_WAY):
+            if query is not None and not query.routed and kind in _OF_ROUTERS:
+                self._unrouted(rows, at, kind, query)
+            elif query is None or (query.route is None and kind in _ON_ITS_WAY):
                 if kind in _ON_ITS_WAY:
                     self._tallies[(STALENESS if kind == _ROWS else FOLLOW).id].unjudged += 1
             elif kind == _ANSWER:
@@ -366,6 +370,13 @@ class RoutingFold(QueryFold):
         partitions = tuple(partitions_asked(server, query))
         place = rows.value[at], rows.seq[at]
         known.route = _Route(node, server, server.bound(query.bound), query.bound, partitions, *place)
+
+    def _unrouted(self, rows: Columns, at: int, kind: int, query: _Known) -> None:
+        """A server forwards or ends a query that none has routed."""
+        tally, did = self._tallies[FOLLOW.id], "forwarded" if kind == _FORWARD else "ended"
+        tally.judged += 1
+        said = {"node": rows.node[at], "op": rows.op[at], "did": did}
+        tally.violation(query.event, rows.seq[at], way="unrouted", rests_on=(Kind.ROUTE,), **said)
 
     def _seen(self, route: _Route, partition: int, host: str) -> Scanned | None:
         """What the router saw of a host; None: it did not scan it."""

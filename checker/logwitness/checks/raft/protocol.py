@@ -23,5 +23,6 @@ RAFT = Protocol(
             Kind.ACKED,
         }
     ),
-    shown={Kind.CONFIGURATION: ("join", "leave", "demote")},
+    {Kind.TRIM: frozenset({Kind.SNAPSHOT})},
+    {Kind.CONFIGURATION: ("join", "leave", "demote")},
 )

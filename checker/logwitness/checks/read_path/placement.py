@@ -26,15 +26,19 @@ from .protocol import READ_PATH, TURNS, Cells, StreamFold, epoch_of, no_rows, sh
 HOLDS = Check(
     id="replication-property-holds",
     rule="A record has copies of one wave that satisfy the property of its epoch when it is acknowledged, every shard "
-    "that is named has one, and no copyset names a shard that is not in the nodeset; nothing is released that is not "
-    "acknowledged, nor anything but in its own epoch, and recovery takes nothing else for known good.",
+    "that is named has one, and no copyset names a shard that is not in the nodeset; copies of one wave name the same "
+    "shards, until one is to be rebuilt or drained; nothing is released that is not acknowledged, nor anything but in "
+    "its own epoch, and recovery takes nothing else for known good.",
     source=("read-path.md#replication-property-holds", "read-path.md#append-waves"),
-    fact="a record acknowledged, or released; an epoch recovered; a copy that names strangers",
+    fact="a record acknowledged, or released; an epoch recovered; a copy that names strangers, or other shards than "
+    "the first copy of its wave",
     sentence={
         "copies": "Node {node} acknowledged {value} at {lsn}, but only shards {shards} had stored that wave.",
         "named": "Node {node} acknowledged {value} at {lsn} by copies on shards {shards}, which had not stored that "
         "wave.",
         "copyset": "The copy at {lsn} on shard {node} names shards {others}, which are not in the nodeset.",
+        "unlike": "The copy at {lsn} on shard {node} names shards {shards}, that of the same wave on shard {other} "
+        "names {others}, and no shard was to be rebuilt or drained.",
         "epoch": "Node {node} released {lsn} in epoch {epoch}.",
         "nodeset": "The nodeset of epoch {epoch} is shards {shards}, but it says where shards {others} are.",
         "released": "Node {node} released {lsn}, which was not acknowledged.",
@@ -56,8 +60,11 @@ SLOW = Check(
 )
 CHECKS = (HOLDS, SLOW)
 
-_OWN = (Kind.NODESET, Kind.COPY, Kind.ACKNOWLEDGE, Kind.RELEASE, Kind.STREAM_SLOW, Kind.RECOVER, Kind.TAKES_PART)
-_NODESET, _COPY, _ACKNOWLEDGE, _RELEASE, _SLOW, _RECOVER, _TAKES_PART = map(code, _OWN)
+_OWN = (
+    *(Kind.NODESET, Kind.COPY, Kind.ACKNOWLEDGE, Kind.RELEASE, Kind.STREAM_SLOW, Kind.RECOVER, Kind.TAKES_PART),
+    Kind.EVENT_LOG,
+)
+_NODESET, _COPY, _ACKNOWLEDGE, _RELEASE, _SLOW, _RECOVER, _TAKES_PART, _EVENT_LOG = map(code, _OWN)
 _SIGNS = (_COPY, _ACKNOWLEDGE, _RELEASE)
 _DATA = RECORDS[RecordWord.DATA]
 _MOST = 1 << 16
@@ -91,6 +98,9 @@ class _Known(NamedTuple):
     value: Ints  # NULL: none yet
     wave: Ints
     stored: Ints
+    copyset: Ints  # of its first copy, that one, and its shard
+    first: Ints
+    holder: Ints
     acknowledged: Ints
     by: Ints  # who acknowledged it last
     when: Ints  # and the event
@@ -103,7 +113,7 @@ class _State(NamedTuple):
     known: _Known
     epochs: Table
     released: Ints  # by row of an epoch
-    used: Ints  # rows of LSNs, and of epochs
+    used: Ints  # rows of LSNs, and of epochs; whether copysets may be amended
     awaited: Ints  # `Ends`
 
 
@@ -138,6 +148,11 @@ def _skim(rows: _Rows, at: int, places: Places, state: _State, judged: Ints) -> 
                 row, value, wave = row_of(state.lsns, state.used, lsn), rows.value[i], rows.wave[i]
                 first = state.known.value[row] == NULL
                 if value == NULL or not (first or (state.known.value[row] == value and state.known.wave[row] == wave)):
+                    return i
+                if first:
+                    state.known.copyset[row], state.known.first[row] = rows.shards[i], rows.seq[i]
+                    state.known.holder[row] = rows.node[i]
+                elif state.known.copyset[row] != rows.shards[i] and not state.used[2]:
                     return i
                 state.known.value[row], state.known.wave[row] = value, wave
                 state.known.stored[row] |= 1 << rows.node[i]
@@ -178,11 +193,12 @@ class PlacementFold(StreamFold[_Rows]):
         self._skim = _skim.often(setting.compiled)
         self._nodesets = Nodesets(setting.words)
         self._known_places = KnownPlaces(self._nodesets.places)
-        released, used = np.zeros(0, dtype=np.int64), np.zeros(2, dtype=np.int64)
+        released, used = np.zeros(0, dtype=np.int64), np.zeros(3, dtype=np.int64)
         self._ends = Ends()
         tables = empty_table(), no_rows(_Known), empty_table()
         self._state = _State(*tables, released, used, self._ends.awaited)
-        self._others: dict[tuple[int, int, int], int] = {}  # by LSN, value and wave that are not the first
+        # By LSN, value and wave that are not the first: who has it; and the first copy, its copyset, event and shard.
+        self._others: dict[tuple[int, int, int], tuple[int, int, int, int]] = {}
         self._slow: dict[int, int] = {}  # by stream
         self._begun = 0  # the nodes that took part
         self._copied = False
@@ -191,7 +207,7 @@ class PlacementFold(StreamFold[_Rows]):
 
     def make_room(self, rows: _Rows) -> None:
         """See `StreamFold`."""
-        state, (lsns, epochs) = self._state, self._state.used.tolist()
+        state, (lsns, epochs, _) = self._state, self._state.used.tolist()
         releases = how_many(rows.kind, _RELEASE)
         copies = at_most(rows.offset[np.flatnonzero(among(rows.kind, (_COPY, _ACKNOWLEDGE)))])
         data = np.flatnonzero((rows.kind == _COPY) & (rows.record == _DATA))
@@ -245,8 +261,9 @@ class PlacementFold(StreamFold[_Rows]):
         if e.kind == _ACKNOWLEDGE:
             self._acknowledges(e)
         elif e.kind == _COPY:
-            write = e.offset, e.value, e.wave
-            self._others[write] = self._others.get(write, 0) | 1 << e.node
+            self._stores(e)
+        elif e.kind == _EVENT_LOG:
+            self._state.used[2] = 1
         elif e.kind == _RELEASE:
             self._releases(e)
         elif e.kind == _SLOW:
@@ -257,6 +274,24 @@ class PlacementFold(StreamFold[_Rows]):
             self._turns(e)
         else:
             self._learns(e)
+
+    def _stores(self, e: _Rows) -> None:
+        """A copy that is not of the first write at its LSN, or not like the first copy of that."""
+        known, row = self._state.known, int(self._state.lsns.rows[place_of(self._state.lsns, e.offset)])
+        if row >= 0 and (known.value[row], known.wave[row]) == (e.value, e.wave):
+            first = int(known.copyset[row]), int(known.first[row]), int(known.holder[row])
+            known.stored[row] |= 1 << e.node
+        else:
+            write = e.offset, e.value, e.wave
+            having, *_ = self._others.get(write, (0,))
+            first = self._others.get(write, (0, e.shards, e.seq, e.node))[1:]
+            self._others[write] = (having | 1 << e.node, *first)
+        copyset, seq, holder = first
+        if copyset != e.shards and not self._state.used[2]:
+            tally, names = self.tallies[HOLDS.id], {"shards": [*members(max(e.shards, 0))], "node": e.node}
+            names |= {"others": [*members(max(copyset, 0))], "other": holder}
+            tally.judged += 1
+            tally.violation(seq, e.seq, way="unlike", rests_on=(Kind.EVENT_LOG,), lsn=shown(e.offset), **names)
 
     def _learns(self, e: _Rows) -> None:
         """A nodeset, which names its shards twice."""
@@ -281,7 +316,9 @@ class PlacementFold(StreamFold[_Rows]):
             tally.unjudged += 1
             return
         row, known = self._state.lsns.rows[place_of(self._state.lsns, e.offset)], self._state.known
-        having = self._others.get((e.offset, e.value, e.wave), 0) | self._others.get((e.offset, NULL, e.wave), 0)
+        having = 0
+        for value in (e.value, NULL):
+            having |= self._others.get((e.offset, value, e.wave), (0,))[0]
         if known.value[row] == e.value and known.wave[row] == e.wave:
             having |= int(known.stored[row])
         named = max(e.shards, 0)

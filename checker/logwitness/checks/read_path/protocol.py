@@ -24,7 +24,7 @@ _WITH_RECORDS = frozenset(
 READ_PATH = Protocol(
     "read-path",
     frozenset(Kind(kind.word) for kind in VOCABULARY.kinds),
-    {Kind.STREAM_RECORD: _WITH_RECORDS},
+    {Kind.STREAM_RECORD: _WITH_RECORDS, Kind.RECOVER: frozenset({Kind.SEAL})},
     {Kind.TRIM_POINT: (Operation.TRIM_LOG,)},
 )
 
