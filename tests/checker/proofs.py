@@ -848,7 +848,7 @@ def snapshot_is_committed(evidence: Evidence) -> Fields:
 def _trimmed_without(kept: Row, trim: Row, then: Row) -> Fields:
     """A node trims more than its last snapshot has, if it has one at all, and does not install one next."""
     sure(trim["kind"] == "trim" and kept["node"] == trim["node"] == then["node"])
-    sure(then["kind"] == "apply" or then["reason"] == "taken" or then["offset"] < trim["offset"] - 1)
+    sure(then["kind"] in ("apply", "trim") or then["reason"] == "taken" or then["offset"] < trim["offset"] - 1)
     fields = {"node": trim["node"], "offset": trim["offset"]}
     if kept["kind"] == "start":
         sure(kept["dirty"] == -1)

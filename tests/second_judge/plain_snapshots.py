@@ -89,7 +89,7 @@ def in_a_snapshot(history: History, trim: Event) -> Count:
     kept = [a for a in before if a.kind == "snapshot" and all(a.seq > b.seq for b in begun)][-1:]
     if kept and kept[0].offset >= trim.offset - 1:
         return JUDGED
-    if not after or after[0].kind not in ("apply", "snapshot"):
+    if not after or after[0].kind not in ("apply", "snapshot", "trim"):
         return Count()
     if after[0].kind == "snapshot" and after[0].reason == "installed" and after[0].offset >= trim.offset - 1:
         return JUDGED
@@ -156,8 +156,8 @@ def was_kept(history: History, e: Event) -> Count:
     if any(a.kind == "snapshot" and a.offset == e.offset and a.node != e.node for a in before):
         return JUDGED
     lives = [a for a in before if a.kind in ("start", *GONE)]
-    cut_off = any(a.kind in GONE and a.kind != "stop" for a in lives)
-    for node in {a.node for a in lives}:
+    cut_off = any(a.kind in GONE and a.kind != "stop" for a in lives if a.node != e.node)
+    for node in {a.node for a in lives} - {e.node}:
         own = [a.kind for a in lives if a.node == node]
         cut_off = cut_off or any(pair == ("start", "start") for pair in pairwise(own))
     begun = {a.node for a in lives if a.kind == "start" and a.dirty == -1}

@@ -207,7 +207,10 @@ def _behind_leaders(history: History) -> tuple[Count, Count]:
         if term.leader is None and e.role == "leader" and e.term == e.entry_term:
             term.leader, term.low = e.node, e.offset
         if term.leader == e.node:
-            term.high = e.last if term.high is None else max(term.high, e.last)
+            missing = term.high is None or e.last > term.high
+            if e.role not in (None, "leader") and not term.lost and not wiped and e.last > untold:
+                count += JUDGED + VIOLATED if missing else JUDGED
+            term.high = e.last if missing else term.high
         elif term.leader is None:
             count += UNJUDGED
             term.early = e.last if term.early is None else term.early

@@ -246,7 +246,7 @@ class SnapshotsFold:
         self._shows_apply = self._changes = False  # what nodes apply, and changes of the configuration, are recorded
         self._unapplied: list[_Shown] = []  # snapshots of more than was applied, if that is recorded
         self._unlike: list[_Shown] = []  # and those with another configuration than is in force, likewise
-        self._cut_off = False  # the record of a node may lack what it did last
+        self._cut_off: set[int] = set()  # whose record may lack what they did last
         self._voters = {*setting.voters}
         self._size = max(setting.nodes, len(setting.voters))
 
@@ -260,7 +260,7 @@ class SnapshotsFold:
                 self._logs[e.node].end = e.last_offset
             elif e.node != NO_NODE:
                 self._writes(e)
-            if e.kind in (APPLY, SNAPSHOT):
+            if e.kind in (APPLY, SNAPSHOT, TRIM):
                 self._covers_trim(e)
             if e.kind == APPLY:
                 self._applies(e)
@@ -309,13 +309,15 @@ class SnapshotsFold:
     def _lives(self, e: _Event) -> None:
         """Note whose record is whole."""
         if e.kind == START:
-            self._cut_off = self._cut_off or e.node in self._running
+            if e.node in self._running:
+                self._cut_off.add(e.node)
             self._running.add(e.node)
             if e.dirty == -1:
                 self._begun.add(e.node)
         else:
             self._running.discard(e.node)
-            self._cut_off = self._cut_off or e.kind != STOP
+            if e.kind != STOP:
+                self._cut_off.add(e.node)
 
     def _state(self, e: _Event) -> _Applied:
         """What is known of the node in the life that the event is of."""
@@ -418,7 +420,7 @@ class SnapshotsFold:
         log.changes.insert(0, (e.offset, e.value, e.seq))
         if self._keepers.get(e.offset, set()) - {e.node}:
             self._agree.judged += 1
-        elif not self._cut_off and len(self._begun) >= self._size > 0:
+        elif self._cut_off <= {e.node} and len(self._begun) >= self._size > 0:
             self._agree.judged += 1
             self._agree.violation(e.seq, way="kept", node=e.node, offset=e.offset)
         else:

@@ -489,7 +489,13 @@ def _append(
         leaders.node[row] = node
         leaders.low[row] = offset
     if leader == node:
-        if leaders.high[row] == NULL or last > leaders.high[row]:
+        missing = leaders.high[row] == NULL or last > leaders.high[row]
+        whole = not leaders.lost[row] and not log.wiped[0] and last > log.untold[0]
+        if whole and columns.role[i] not in (OTHER, ROLE_LEADER):
+            found.judged[EARLY] += 1
+            if missing:
+                report(found, EARLY, Early(node, leader=node, offset=last, term=term), leaders.seq[row], seq)
+        if missing:
             leaders.high[row] = last
             leaders.seq[row] = seq
     elif leader < 0:

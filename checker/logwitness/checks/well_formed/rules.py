@@ -316,11 +316,11 @@ EARLY = number(
     CHECKS,
     Check(
         id="leader-writes-first",
-        rule="An entry is first in the log of the node that leads its term.",
+        rule="An entry is first in the log of the node that leads its term, while it leads.",
         source=("history-checks.md#leader-writes-first",),
-        fact="an append by another node, of a term whose leader is known",
+        fact="an append by another node, or by one that leads no more, of a term whose leader is known",
         sentence="Node {node} appended up to offset {offset} in term {term}, which node {leader}, its leader, had not "
-        "written.",
+        "written while it led.",
         fields=Early,
         kinds=(Kind.APPEND,),
         columns=("offset", "entry_term"),
