@@ -42,6 +42,16 @@ def copyset_of_its_own(rows: list[Row]) -> None:
     row["shards"] ^= 0b11
 
 
+def refusal_unsaid(rows: list[Row]) -> None:
+    """A shard that lost its data is said to have answered START, which was sent again, as if it had them."""
+    rows[nth(rows, 0, kind="stream_started", reason="rebuilding")]["reason"] = "ok"
+
+
+def end_of_a_read_unrecorded(rows: list[Row]) -> None:
+    """The last record of a reader that runs is not delivered; that all of them were, its client is told."""
+    del rows[nth(rows, -1, kind="stream_record")]
+
+
 def unrouted(rows: list[Row]) -> None:
     del rows[nth(rows, 7, kind="route")]
 
@@ -109,6 +119,7 @@ PLANTS: dict[str, tuple[str, Callable[[list[Row]], None], str]] = {
         "replication-property-holds",
     ),
     "a query that nobody routed": ("pull_queries/reference-default", unrouted, "candidates-follow-view"),
+    "that it has its data": ("read_path/reference-losses", refusal_unsaid, "lost-data-refuses"),
     "where a read ends": ("raft/reference-reads", next_far, "stale-read"),
     "what is shipped": ("read_path/reference-back-without", shipped_twice, "heard-was-shipped"),
     "itself": ("pull_queries/reference-default", itself_down, "status-replays"),
@@ -160,6 +171,15 @@ def test_a_configuration_that_events_contradict_is_not_believed(name: str) -> No
     verdict = check(table, configuration=known | stated)
     assert {each.id for each in verdict.checks if each.verdict == "undecided"} == {id_}
     assert verdict.verdict == "undecided"
+
+
+def test_a_reader_that_runs_has_not_lost_what_it_delivered_last() -> None:
+    table, known = recorded("read_path/reference-default")
+    rows = table.to_pylist()
+    end_of_a_read_unrecorded(rows)
+    verdict = check(pa.Table.from_pylist(rows, schema=table.schema), configuration=known)
+    assert verdict.verdict == "undecided"
+    assert [each.id for each in verdict.checks if each.verdict == "undecided"] == ["read-ends-as-delivered"]
 
 
 @pytest.mark.parametrize(

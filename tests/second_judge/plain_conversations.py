@@ -38,7 +38,7 @@ def never_shipped(history: History, start: Event, heard: Event) -> Count:
     over = next((e.seq for e in turns if e.seq > heard.seq), history.events[-1].seq + 1)
     signs = [e for e in history.events if e.kind in SIGNS and e.node == heard.peer and heard.seq < e.seq < over]
     if not signs:
-        return UNJUDGED
+        return UNJUDGED if turns[-1].seq > heard.seq else UNJUDGED + Count(lacking=1)
     return JUDGED + VIOLATED if any(e.kind == "ship" for e in history.events) else Count(1, 0, 0, 1, 1)
 
 

@@ -44,13 +44,21 @@ def asked_since(e: Event, since: int, starts: list[Event]) -> bool:
     return bool(repeated) and repeated[-1].seq > since
 
 
-def during(e: Event, lost: Loss, starts: list[Event]) -> Count:
+def said_since(history: History, e: Event, lost: Loss) -> bool:
+    """Whether an answer is by a version of the event log that this had only after the shard was back without data."""
+    before = [b for b in history.events if lost.since <= b.seq < e.seq]
+    back = [b.seq for b in before if b.kind == "takes_part" and b.node == lost.shard and b.reason == "lost"]
+    log = [b.version for b in history.events if b.kind == "event_log" and back and b.seq < back[-1]]
+    return bool(back) and e.version > max(log, default=0)
+
+
+def during(history: History, e: Event, lost: Loss, starts: list[Event]) -> Count:
     """What an event says of the shard."""
     if e.node == lost.shard and e.kind in ("copy", "seal", "ship"):
         return judged(True)
     if e.peer != lost.shard or e.kind not in ("stream_started", "stream_heard"):
         return Count()
-    if not asked_since(e, lost.since, starts):
+    if not asked_since(e, lost.since, starts) and not said_since(history, e, lost):
         return Count()
     return judged(e.kind == "stream_heard" or e.reason == "ok")
 
@@ -137,7 +145,7 @@ def lost_data_refuses(history: History) -> Count:
     for lost in losses(history):
         for e in history.events:
             if lost.since < e.seq < lost.until:
-                count += during(e, lost, starts)
+                count += during(history, e, lost, starts)
             elif e.seq == lost.until and e.kind == "takes_part":
                 count += UNJUDGED if nameless(history, e) else judged(True)
     found = losses(history)

@@ -35,10 +35,17 @@ def goes_on(history: History, answer: Event, node: int | None) -> Event | None:
     return after if after and after.kind in DEEDS and not over else None
 
 
+def falls_silent(history: History, answer: Event, node: int | None) -> bool:
+    """Whether a node has not ended its life by an answer, as far as is recorded, and records nothing more."""
+    own = [e for e in history.events if e.node == node and "process" not in e and e.kind in (*DEEDS, *TURNS)]
+    turns = [e for e in own if e.kind in TURNS]
+    return not any(e.seq > answer.seq for e in own) and not (turns and turns[-1].kind in GONE)
+
+
 def lacks(history: History, answer: Event, node: int | None, kind: str) -> Count:
     """Something is missing before an answer: a violation, if the node goes on and such events are recorded."""
     if goes_on(history, answer, node) is None:
-        return UNJUDGED
+        return UNJUDGED + Count(lacking=int(falls_silent(history, answer, node)))
     return JUDGED + VIOLATED if any(e.kind == kind for e in history.events) else Count(1, 0, 0, 1, 1)
 
 

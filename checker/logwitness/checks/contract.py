@@ -347,6 +347,8 @@ class Tally:
         self._violations: list[Violation] = []
         self._resting: dict[tuple[Kind, ...], tuple[int, list[Violation]]] = {}
         self._excuses: list[Excuse] = []
+        self.lacks: str | None = None
+        """What the record lacks, so that the check cannot hold."""
 
     @property
     def violated(self) -> int:
@@ -411,7 +413,7 @@ class Tally:
                 more = f" (and {found - 1:,} more)" if found > 1 else ""
                 unjudged += found
                 lacking.append(f"no {kind} event is recorded{first}{more}")
-        undecided, kept = undecided or "; ".join(lacking) or None, self._violations
+        undecided, kept = undecided or "; ".join(lacking) or self.lacks, self._violations
         return outcome(
             self.check,
             self.judged,

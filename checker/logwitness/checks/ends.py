@@ -169,6 +169,9 @@ class Ends:
     def over(self) -> None:
         """The history is over: nothing shows any more that what waits was not lost."""
         for sort, (count, found) in sorted(self._waiting.items(), key=lambda each: each[1][1][0].events[-1]):
+            if sort.sign:
+                silent = ", ".join(f"node {node}" for node in sorted(sort.nodes))
+                sort.tally.lacks = f"the end of the record of {silent} may be missing: nothing comes after it"
             _judge(sort, count, found, lost=False)
         self._waiting.clear()
 

@@ -121,6 +121,8 @@ class LostShardFold(StreamFold[_Rows]):
         self._skim = _skim.often(setting.compiled)
         self._tally = self.tallies[REFUSES.id]
         self._statuses: Mapping[int, int] = {}
+        self._version = 0  # of the event log
+        self._back: dict[int, tuple[int, int]] = {}  # by shard that came back without its data: the version, the event
         self._since: dict[int, int] = {}  # by shard that is lost: the event that shows it
         # By shard and stream: the filter version of its last START, and the first event since that asked with it.
         self._asked: dict[tuple[int, int], tuple[int, int]] = {}
@@ -143,7 +145,7 @@ class LostShardFold(StreamFold[_Rows]):
     def take(self, e: _Rows) -> None:
         """See `StreamFold`."""
         if e.kind == _EVENT_LOG:
-            self._statuses = statuses_said(self.words.text(e.value))
+            self._statuses, self._version = statuses_said(self.words.text(e.value)), max(self._version, e.version)
             for shard in [each for each in self._since if self._status(each) == AUTHORITATIVE_EMPTY]:
                 self._is_rebuilt(shard, e.seq)
                 self._rebuilt[shard], self._elsewhere[shard] = e.version, e.seq
@@ -162,6 +164,8 @@ class LostShardFold(StreamFold[_Rows]):
             self._takes_part(e)
             if e.reason == _LOST:
                 self._loses(e)
+                if e.node in self._since:
+                    self._back[e.node] = self._version, e.seq
             elif e.reason == _INTACT and e.node in self._since:
                 if e.node in self._nameless:
                     self._tally.unjudged += 1  # the file may be back
@@ -172,9 +176,14 @@ class LostShardFold(StreamFold[_Rows]):
             self._asks(e)
         elif e.kind in _WORDS:
             self._does(e)
+        elif e.peer in self._back and not self._answers_since(e):
+            version, seq = self._back[e.peer]
+            if e.version > version:
+                # It was said since the shard came back: the event log did not have that version before.
+                self._says(e, seq)
         elif self._answers_since(e):
             if e.peer in self._since:
-                self._says(e)
+                self._says(e, self._since[e.peer])
             elif e.peer in self._elsewhere:
                 self._knows(e)
 
@@ -208,6 +217,7 @@ class LostShardFold(StreamFold[_Rows]):
         """A shard lost its data, unless that is elsewhere already; what it said until then may still be on its way."""
         if 0 <= e.node < MOST_SHARDS and e.node not in self._since and self._status(e.node) != AUTHORITATIVE_EMPTY:
             self._since[e.node] = e.seq
+            self._back.pop(e.node, None)
             self._lost |= 1 << e.node
             self._changed[e.node] = e.seq
 
@@ -224,6 +234,7 @@ class LostShardFold(StreamFold[_Rows]):
 
     def _is_rebuilt(self, shard: int, seq: int) -> None:
         del self._since[shard]
+        self._back.pop(shard, None)
         self._lost[0] &= ~(1 << shard)
         self._changed[shard] = seq
 
@@ -251,14 +262,14 @@ class LostShardFold(StreamFold[_Rows]):
         found = {_COPY: {"lsn": shown(e.offset)}, _SEAL: {"epoch": e.epoch}, _SHIP: {"op": e.op}}[e.kind]
         self._breaks(_WORDS[e.kind], self._since[e.node], e.seq, node=e.node, **found)
 
-    def _says(self, e: _Rows) -> None:
-        """It answers a START that came after the loss."""
+    def _says(self, e: _Rows, shows: int) -> None:
+        """It answers a START that came after the loss, which an event ``shows``."""
         if e.kind == _HEARD:
             found = {"peer": e.peer, "op": e.op, "lsn": shown(e.offset)}
-            self._breaks("said", self._since[e.peer], e.seq, may_be_rebuilt=e.version != 0, **found)
+            self._breaks("said", shows, e.seq, may_be_rebuilt=e.version != 0, **found)
         elif e.reason == _OK:
             found = {"peer": e.peer, "op": e.op}
-            self._breaks("answered", self._since[e.peer], e.seq, may_be_rebuilt=e.version != 0, **found)
+            self._breaks("answered", shows, e.seq, may_be_rebuilt=e.version != 0, **found)
         else:
             self._tally.judged += 1
 
