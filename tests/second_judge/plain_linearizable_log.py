@@ -224,6 +224,8 @@ def _is_wrong(
     if history.idempotent:
         wrong |= len({(offset, value) for offset, _, value in entries}) > len(set(read))
     wrong |= any(value in never for value in read)
+    tails = [n for n, _, answered in ends if answered is not None]
+    wrong |= any(offset < n <= last for offset, last, _ in entries for n in tails)
 
     # From when on, and until when, an entry may have come; 3 n is the end of a log of n entries as it was when a tail
     # was answered, 3 n + 1 the same when it was asked for, 3 n + 2 entry n.

@@ -136,8 +136,22 @@ def judge_log(
         filled = pool[: len(holes)]
         earliest = earliest.and_also(Bounds(holes, values.invoked[filled], values.invoked_seq[filled]))
     compare(earliest, Bounds(entries.offset, entries.latest, entries.latest_seq), ends, found)
+    _parts(entries, ends, found)
     excused = 0 if dense else len(starts)
     return Judgement(len(entries.offset) + judged_ends, tuple(found.kept), found.count, excused)
+
+
+def _parts(entries: Entries, ends: Ends, found: Violations) -> None:
+    """Tails that count a part of a batch, which is appended at once."""
+    before = np.searchsorted(entries.offset, ends.offset, side="left") - 1
+    inside = ends.reaches & (before >= 0)
+    inside[inside] = entries.last[before[inside]] >= ends.offset[inside]
+
+    def word(i: int) -> Violation:
+        at = int(before[i])
+        return entries.violation("part", at, ends.completed_seq[i], tail=ends.offset[i], last=entries.last[at])
+
+    found.each(inside, word)
 
 
 def _values(appends: Appends) -> Values:
