@@ -39,7 +39,7 @@ def falls_silent(history: History, answer: Event, node: int | None) -> bool:
     """Whether a node has not ended its life by an answer, as far as is recorded, and records nothing more."""
     own = [e for e in history.events if e.node == node and "process" not in e and e.kind in (*DEEDS, *TURNS)]
     turns = [e for e in own if e.kind in TURNS]
-    return not any(e.seq > answer.seq for e in own) and not (turns and turns[-1].kind in GONE)
+    return node is not None and not any(e.seq > answer.seq for e in own) and not (turns and turns[-1].kind in GONE)
 
 
 def lacks(history: History, answer: Event, node: int | None, kind: str) -> Count:
