@@ -300,6 +300,7 @@ n1 term 1
 n1 role candidate
 n1 vote 1
 * n1 leader
+n1 configuration -1 text=1
 - fault leave n1
 n1 flush
 * n1 role follower
