@@ -65,6 +65,10 @@ BESIDE: dict[str, tuple[Collection[str], str]] = {
         ("heartbeat", "heard", "up", "down"),
         "so many heartbeats or checks as the sentence says, the last of them evidence; and what the server did after",
     ),
+    "members-are-listed": (
+        ("report", "serve", "listed"),
+        "so many reports as the sentence says; who has served as which node; and that it is recorded who is listed",
+    ),
     "targets-may-answer": (("changelog",), "of which epoch the takeover is among the offsets passed"),
     "acknowledged-not-lost": (("copy", "purge"), "the copies that it had, where the system has deleted them since"),
     "bridge-hides-nothing": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec import structs
@@ -50,6 +51,18 @@ class NoHeartbeatsToDead(Membership):
     def heartbeat_targets(self) -> tuple[str, ...]:
         """Those of the others that are alive."""
         return tuple(host for host in super().heartbeat_targets if self._statuses[host].alive)
+
+
+class FirstMembersAlone(Membership):
+    """Who has listed others lists nobody who joins later."""
+
+    def discover(self, now: int, members: Iterable[str]) -> list[str]:
+        """List the members, if nobody else is listed yet."""
+        return super().discover(now, members if len(self._statuses) == 1 else ())
+
+
+class _FirstMembersCore(ServerCore):
+    membership_type = FirstMembersAlone
 
 
 class _UpOnReceiptCore(ServerCore):
@@ -152,6 +165,13 @@ MUTANTS = (
         "who is alive is decided once and never again",
         ("reports-go-on",),
         FirstCheckAlone,
+        "default",
+    ),
+    Mutant(
+        "first-members-alone",
+        "who joins after the first members is listed by nobody",
+        ("members-are-listed",),
+        _FirstMembersCore,
         "default",
     ),
     Mutant(
