@@ -18,7 +18,7 @@ from loghistory.errors import quote
 from loghistory.importers import ForeignFormat
 from loghistory.schema import STATE_KINDS
 
-from ..checks import families, families_of, left_out
+from ..checks import families, families_of, house_families, left_out
 from ..checks.columns import Columns, Reader
 from ..checks.contract import Check, Family, Protocol, Setting, Verdict, Verdicts, worst
 from ..checks.kernel import compiled_pays
@@ -265,8 +265,8 @@ def _nodes(
     """The voters and the protocols of a run, and whether nodes recorded what they did.
 
     The voters: as configured; where only the number of nodes is, so many of them; else none is known. The protocols:
-    the one that the manifest names, or the configuration of a table, and those of which there are events. One that no
-    check is for may record events as others do; then these are not judged by the rules of others.
+    the one that the manifest names, or the configuration of a table, and those of which there are events. One that is
+    not of this house may record events as others do; then these are not judged by the rules of others.
     """
     known = {family.protocol for family in families() if family.protocol is not None}
     manifest = source.manifest if isinstance(source, RunSource) else None
@@ -281,7 +281,7 @@ def _nodes(
     if number:
         voters = numbered_voters(number, nodes)
     protocols = frozenset({named} if isinstance(named, str) and named else ())
-    if protocols <= {protocol.name for protocol in known}:
+    if protocols <= {family.protocol.name for family in house_families() if family.protocol is not None}:
         protocols |= _protocols_of(kinds, known)
     return voters, protocols, not STATE_KINDS.isdisjoint(kinds)
 
