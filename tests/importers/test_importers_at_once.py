@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -67,6 +67,9 @@ def _patched(**names: Any) -> Iterator[None]:  # noqa: ANN401
 
 
 class _NoShapes:
+    def __init__(self, index: Callable[[], int]) -> None:
+        pass
+
     def read(self, lines: list[str]) -> list[None]:
         return [None] * len(lines)
 
@@ -151,6 +154,24 @@ def test_at_once_and_one_by_one(form: str, what: str, seed: int, changes: list[t
         at = place % (len(data) + 1)
         data[at : at + (removed if removed < 20 else 0)] = word
     _both_ways(bytes(data), FORMS[form])
+
+
+def test_lines_in_order_come_after_what_was_told_before() -> None:
+    """One that tells a place far ahead, and many behind it that are in order among themselves."""
+    line = "{{:index {0}, :time {0}, :type :invoke, :process {0}, :f :read, :value nil}}"
+    for ahead in ("{:index 700, :time 1, :type :invoke, :process\n 99, :f :read, :value nil}", line.format(700)):
+        written_lines = [line.format(1), ahead, *(line.format(number) for number in range(3, 40))]
+        for between in ("", "\n"):
+            data = between.join(written_lines).encode()
+            _both_ways(data, ForeignFormat.JEPSEN_EDN)
+            events, refused, _ = _outcome(data, ForeignFormat.JEPSEN_EDN)
+            assert (len(events), len(refused)) == (2, 37)
+    late = line.format(40).replace(":time 40", ":time 99999999999999999999")
+    for written_lines in (
+        [*map(line.format, range(1, 9)), late, line.format(7)],
+        [line.format(1), late, line.format(7)],
+    ):
+        _both_ways("\n".join(written_lines).encode(), ForeignFormat.JEPSEN_EDN)
 
 
 _PARTS = [
@@ -246,7 +267,7 @@ def test_usual_values_are_read_at_once(text: str) -> None:
 
 def test_usual_lines_are_read_at_once() -> None:
     lines = [edn(each) for each in _registers(random.Random(5), keys=False) if each["process"] != "nemesis"]
-    assert None not in Shapes().read(lines)
+    assert None not in Shapes(lambda: 0).read(lines)
 
 
 @pytest.mark.parametrize(
@@ -254,7 +275,7 @@ def test_usual_lines_are_read_at_once() -> None:
 )
 def test_a_value_that_is_none_is_left_to_the_reader_of_forms(bad: str) -> None:
     good = bad.replace("1x", "1").replace("[}]", "[]")
-    reported = Shapes().read([good, bad, good])
+    reported = Shapes(lambda: 0).read([good, bad, good])
     assert [each is None for each in reported] == [False, True, False]
     with pytest.raises(EdnError):
         forms(bad)

@@ -94,7 +94,7 @@ class Operations:
         self._op = 0
         self._time = 0
         self._timed: bool | None = None
-        self._index = 0
+        self.index = 0
         """The highest that was told."""
         self._is_log = False
         self._are_logs = False
@@ -112,6 +112,8 @@ class Operations:
         `Malformed` if it makes no sense; then nothing is added. One call for each map: what is usual comes first.
         """
         word, f, process, given_time, value, rest = fields
+        if "index" in rest:  # which counts, whatever else is wrong
+            self._in_order(rest["index"])
         try:
             kind, f = _TYPES[word], self._words[f]
         except (KeyError, TypeError):
@@ -122,8 +124,6 @@ class Operations:
             time = 0
         else:
             time = self._time_of(given_time)
-        if "index" in rest:
-            self._in_order(rest["index"])
         if isinstance(process, str):
             process = self._client(process, kind)
         size, op = len(self.rows.events), self._op
@@ -191,10 +191,10 @@ class Operations:
     def _in_order(self, index: Value) -> None:
         """Take note of the place that an operation has in its history; below 0, or no integer: it is not told."""
         if type(index) is int and index >= 0:
-            if index < self._index:
+            if index < self.index:
                 remedy = "put the operations in the order of their index, and give one history a file"
-                raise Malformed("index", f"{index} comes after {self._index}", remedy)
-            self._index = index
+                raise Malformed("index", f"{index} comes after {self.index}", remedy)
+            self.index = index
 
     def _client(self, name: str, kind: str) -> Value:
         """The number of a client that has a name; `_INJECTOR` for what injects faults."""

@@ -47,7 +47,7 @@ def read(
     operations = Operations()
     taken = 0
     is_log = format_ is ForeignFormat.JEPSEN_LOG
-    for numbers, some, texts in _fields(read_bytes, file, quarantine, format_):
+    for numbers, some, texts in _fields(read_bytes, file, quarantine, format_, operations):
         if len(operations.rows.events) >= _ROWS:
             batch = _batch(operations.rows.batch(), file)
             yield batch
@@ -75,13 +75,18 @@ def _batch(batch: pa.RecordBatch, file: str) -> pa.RecordBatch:
 
 
 def _fields(
-    read_bytes: Callable[[int], bytes], file: str, quarantine: Quarantine, format_: ForeignFormat
+    read_bytes: Callable[[int], bytes],
+    file: str,
+    quarantine: Quarantine,
+    format_: ForeignFormat,
+    operations: Operations,
 ) -> Iterator[_Some]:
     if format_ is ForeignFormat.JEPSEN_LOG:
         yield from _Log(file, quarantine).read(read_bytes)
         return
     is_json = format_ is ForeignFormat.JEPSEN_JSON
-    for chunk in Splitter(read_bytes, file, quarantine, objects if is_json else Shapes().read, json=is_json):
+    at_once = objects if is_json else Shapes(lambda: operations.index).read
+    for chunk in Splitter(read_bytes, file, quarantine, at_once, json=is_json):
         if isinstance(chunk, Run):
             yield chunk.lines, chunk.fields, chunk.texts
             continue

@@ -9,7 +9,7 @@ escapes, texts in collections. What is read here is what the reader of forms wou
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
 from operator import itemgetter
@@ -59,9 +59,10 @@ class _Shape:
 
 
 class Shapes:
-    """Reads lines of EDN; it learns their shapes on the way."""
+    """Reads lines of EDN; it learns their shapes on the way. ``index`` tells how far those before them have counted."""
 
-    def __init__(self) -> None:
+    def __init__(self, index: Callable[[], int]) -> None:
+        self._index = index
         self._shapes: list[_Shape] = []
         self._failures = 0
 
@@ -118,7 +119,8 @@ class Shapes:
         if "index" in given:
             # Where all lines are in order, that of the last one is enough to go on from.
             indices = list(map(int, given["index"]))
-            if matched is None and len(rows) == all_of and indices == sorted(indices):
+            in_order = indices[0] >= self._index() and indices == sorted(indices)
+            if matched is None and len(rows) == all_of and in_order:
                 rest = chain(repeat({}, len(rows) - 1), ({"index": indices[-1]},))
             else:
                 others.append(("index", indices))
