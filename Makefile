@@ -84,7 +84,7 @@ coverage: setup ## the same tests, and the lines that they leave out; half as lo
 	@$(BIN)/coverage run $(TESTS)
 	@$(BIN)/coverage combine --quiet && $(BIN)/coverage report --skip-covered --sort=cover
 
-test-long: setup ## what `make test` leaves out: half an hour or more; each test is shown as it ends
+test-long: setup ## what `make test` leaves out: an hour or two; each test is shown as it ends
 	@$(BIN)/pytest -v -n $(WORKERS) -m "long and not night" --timeout=3600 --durations=15
 
 test-night: setup ## what `make test-long` leaves out: hours; each test is shown as it ends
