@@ -15,7 +15,7 @@ from loghistory.schema import columns_of
 
 from ..checks import families
 from ..engine.local import check, events_at
-from .pages import DOCUMENTS, Passage, passages
+from .pages import DOCUMENTS, Passage, document_of, passages
 from .topics import Topic, Topics, close, gather
 from .transcripts import HISTORIES, Case, cases, cases_of
 
@@ -157,18 +157,13 @@ def _documents(cited: Mapping[str, None], pages: Mapping[str, Passage]) -> Itera
     """The cited sections, each document before its own."""
     seen = set()
     for each in cited:
-        for passage in (_whole(each, pages), pages.get(each)):
+        document = document_of(each)
+        if document is not None and document.citation != each:
+            document = replace(document, text=document.text.split("\n- ")[0])
+        for passage in (document, pages.get(each)):
             if passage is not None and passage.citation not in seen:
                 seen.add(passage.citation)
                 yield passage
-
-
-def _whole(citation: str, pages: Mapping[str, Passage]) -> Passage | None:
-    """What the document is that a section belongs to: the anchor of a section begins with its document's."""
-    for head in pages.values():
-        if head.page == DOCUMENTS and head.level == 2 and citation.startswith(head.citation + "-"):
-            return replace(head, text=head.text.split("\n- ")[0])
-    return None
 
 
 def recorded(check_id: str, preferred: str = "") -> Recorded | None:

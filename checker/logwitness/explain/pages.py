@@ -90,18 +90,25 @@ def address(citation: str) -> str | None:
     return None
 
 
+def document_of(citation: str) -> Passage | None:
+    """The document that a citation is of, or of a section of: the anchor of a section begins with its document's."""
+    return next((head for name, head in _documents().items() if f"{citation}-".startswith(f"{name}-")), None)
+
+
+@cache
+def _documents() -> Mapping[str, Passage]:
+    return {name: each for name, each in passages().items() if each.page == DOCUMENTS and each.level == 2}
+
+
 def document_address(cited: Sequence[str]) -> str | None:
     """Where a public document can be read that some passages are about: one among them, or that they cite; else the
     first that their pages cite."""
     known = passages()
     pages = [each for each in known.values() if each.level == 1 and each.page in {one.split("#")[0] for one in cited}]
     texts = [*(known[each] for each in cited if each in known), *pages]
-    for each in (*cited, *(document for text in texts for document in text.documents)):
-        for head in known.values():
-            if head.page == DOCUMENTS and head.level == 2 and f"{each}-".startswith(f"{head.citation}-"):
-                place = _PLACE.search(head.text)
-                return place and place[1]
-    return None
+    found = map(document_of, (*cited, *(document for text in texts for document in text.documents)))
+    place = next((_PLACE.search(document.text) for document in found if document is not None), None)
+    return place and place[1]
 
 
 def plain(text: str) -> str:

@@ -8,7 +8,6 @@ Sources: pull-queries.md#members-are-listed, pull-queries.md#discovery.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -18,7 +17,7 @@ from loghistory.schema import END_KINDS, Kind
 from ..codes import code, lookup
 from ..columns import Columns
 from ..contract import Check, Family, Setting
-from .protocol import PULL_QUERIES, Assigned, ServerFold, said
+from .protocol import PULL_QUERIES, Assigned, ServerFold, overdue, said
 
 CHECK = Check(
     id="members-are-listed",
@@ -34,8 +33,6 @@ CHECK = Check(
 _KINDS = frozenset({Kind.SERVE, Kind.ASSIGNED, Kind.LISTED, Kind.REPORT}) | END_KINDS
 _IS_WANTED = lookup(_KINDS)
 _SERVE, _ASSIGNED, _LISTED, _REPORT = map(code, (Kind.SERVE, Kind.ASSIGNED, Kind.LISTED, Kind.REPORT))
-_FIRST, _MOST = 1000, 10
-"""Milliseconds and intervals after which a member that is not listed was passed over."""
 
 
 class _Intervals(msgspec.Struct, frozen=True):
@@ -97,15 +94,12 @@ class DiscoveryFold(ServerFold):
             self._tally.judged += 1
             if peer in life.listed:
                 continue
-            late = reports * server.lag_report > _FIRST + _MOST * life.discover
+            late = reports * server.lag_report > overdue(life.discover)
             if late:
-                place: dict[str, Any] = {
-                    "node": node,
-                    "reports": reports + 1,
-                    "interval": server.lag_report,
-                    "host": host,
-                }
-                self._tally.violation(since, seq, rests_on=(Kind.LISTED,), peer=peer, **place)
+                every, made = server.lag_report, reports + 1
+                self._tally.violation(
+                    since, seq, rests_on=(Kind.LISTED,), node=node, peer=peer, host=host, interval=every, reports=made
+                )
             life.members[host] = since, 0 if late else reports + 1
 
 

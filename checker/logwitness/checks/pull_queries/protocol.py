@@ -209,6 +209,12 @@ _OFTEN = 2048
 _again = lru_cache(maxsize=1 << 15)(_read)
 
 
+def overdue(interval: int) -> int:
+    """Milliseconds after which a server has done what it does in intervals, the first time and again: ten of them are
+    too many, though a clock may be set to another rate in between."""
+    return 1000 + 10 * interval
+
+
 EARLIEST = -(1 << 62)
 """Before all times."""
 

@@ -20,7 +20,7 @@ from ..columns import Array, Columns, Ints, read_only
 from ..contract import Check, Family, Setting
 from ..kernel import kernel, part
 from .plain_queries import READS, Plain, PlainQueries, plain_queries
-from .protocol import PULL_QUERIES, Status, View, said
+from .protocol import PULL_QUERIES, Status, View, overdue, said
 from .skimming import (
     FEW,
     NOWHERE,
@@ -138,11 +138,6 @@ _KINDS = frozenset(
     | {Kind.REPORT, Kind.REPORT_SENT}
 )
 _REPORT, _REPORT_SENT, _SHOWN = code(Kind.REPORT), code(Kind.REPORT_SENT), code(Kind.SHOWN)
-_FIRST = 1000
-"""Milliseconds after which a server has reported and checked for the first time, at the latest."""
-_MOST = 10
-"""So many intervals without a report, a check or a heartbeat are too many, though a clock may be set to another rate in
-between."""
 _SERVE, _LISTED, _HEARTBEAT, _HEARD, _UP, _DOWN, _ROUTE = (
     code(kind) for kind in (Kind.SERVE, Kind.LISTED, Kind.HEARTBEAT, Kind.HEARD, Kind.UP, Kind.DOWN, Kind.ROUTE)
 )
@@ -622,9 +617,9 @@ class StatusFold(SkimmingFold[_Rows]):
                 "missed": server.missed_threshold,
                 "received": server.received_threshold,
                 "silence": server.silence,
-                "reports": (_FIRST + _MOST * server.lag_report) // send if server.lag_reports else NOWHERE,
-                "checks": (_FIRST + _MOST * server.heartbeat_check) // send,
-                "beatless": 1 + (_FIRST + _MOST * send) // server.heartbeat_check if server.heartbeats else NOWHERE,
+                "reports": overdue(server.lag_report) // send if server.lag_reports else NOWHERE,
+                "checks": overdue(server.heartbeat_check) // send,
+                "beatless": 1 + overdue(send) // server.heartbeat_check if server.heartbeats else NOWHERE,
                 "host": NOWHERE if self._plain is None else self._plain.names.get(server.host, NOWHERE),
             }
             for name, number in announced.items():

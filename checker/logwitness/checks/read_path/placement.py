@@ -198,7 +198,7 @@ class PlacementFold(StreamFold[_Rows]):
         tables = empty_table(), no_rows(_Known), empty_table()
         self._state = _State(*tables, released, used, self._ends.awaited)
         # By LSN, value and wave that are not the first: who has it; and the first copy, its copyset, event and shard.
-        self._others: dict[tuple[int, int, int], tuple[int, int, int, int]] = {}
+        self._others: dict[tuple[int, int, int], tuple[int, ...]] = {}
         self._slow: dict[int, int] = {}  # by stream
         self._begun = 0  # the nodes that took part
         self._copied = False
@@ -279,13 +279,12 @@ class PlacementFold(StreamFold[_Rows]):
         """A copy that is not of the first write at its LSN, or not like the first copy of that."""
         known, row = self._state.known, int(self._state.lsns.rows[place_of(self._state.lsns, e.offset)])
         if row >= 0 and (known.value[row], known.wave[row]) == (e.value, e.wave):
-            first = int(known.copyset[row]), int(known.first[row]), int(known.holder[row])
+            first = [int(known.copyset[row]), int(known.first[row]), int(known.holder[row])]
             known.stored[row] |= 1 << e.node
         else:
             write = e.offset, e.value, e.wave
-            having, *_ = self._others.get(write, (0,))
-            first = self._others.get(write, (0, e.shards, e.seq, e.node))[1:]
-            self._others[write] = (having | 1 << e.node, *first)
+            having, *first = self._others.get(write, (0, e.shards, e.seq, e.node))
+            self._others[write] = having | 1 << e.node, *first
         copyset, seq, holder = first
         if copyset != e.shards and not self._state.used[2]:
             tally, names = self.tallies[HOLDS.id], {"shards": [*members(max(e.shards, 0))], "node": e.node}
