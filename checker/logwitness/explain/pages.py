@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
 
 from loghistory import HistoryError
@@ -103,12 +104,17 @@ def _documents() -> Mapping[str, Passage]:
 def document_address(cited: Sequence[str]) -> str | None:
     """Where a public document can be read that some passages are about: one among them, or that they cite; else the
     first that their pages cite."""
-    known = passages()
-    pages = [each for each in known.values() if each.level == 1 and each.page in {one.split("#")[0] for one in cited}]
-    texts = [*(known[each] for each in cited if each in known), *pages]
-    found = map(document_of, (*cited, *(document for text in texts for document in text.documents)))
+    texts = (passages()[each].documents for each in cited if each in passages())
+    pages = map(_cited_by_page, sorted({each.split("#")[0] for each in cited}))
+    found = map(document_of, chain(cited, *texts, chain.from_iterable(pages)))
     place = next((_PLACE.search(document.text) for document in found if document is not None), None)
     return place and place[1]
+
+
+@cache
+def _cited_by_page(page: str) -> tuple[str, ...]:
+    """The documents that a page cites: to look through a whole one takes longer than all else here."""
+    return next((each.documents for each in passages().values() if each.page == page and each.level == 1), ())
 
 
 def plain(text: str) -> str:
